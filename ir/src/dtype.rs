@@ -1,0 +1,63 @@
+//! Element types.
+
+use half::bf16;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// An element type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum DType {
+    /// IEEE 754 binary32.
+    F32,
+    /// bfloat16.
+    Bf16,
+    /// Two's complement 32-bit integer: token ids, labels, the step counter.
+    I32,
+}
+
+impl DType {
+    /// Every type, in the order of [`DType::name`] listings.
+    pub const ALL: [Self; 3] = [Self::F32, Self::Bf16, Self::I32];
+
+    /// The name in the text form.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::Bf16 => "bf16",
+            Self::I32 => "i32",
+        }
+    }
+
+    /// The type of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|d| d.name() == name)
+    }
+
+    /// Bytes of one element.
+    pub fn size_bytes(self) -> usize {
+        match self {
+            Self::F32 | Self::I32 => 4,
+            Self::Bf16 => 2,
+        }
+    }
+
+    /// Whether gradients exist for this type.
+    pub fn is_float(self) -> bool {
+        self != Self::I32
+    }
+
+    /// `x` rounded to the nearest value of this type, ties to even.
+    pub fn round(self, x: f64) -> f64 {
+        match self {
+            Self::F32 => f64::from(x as f32),
+            Self::Bf16 => bf16::from_f64(x).to_f64(),
+            Self::I32 => x.round_ties_even(),
+        }
+    }
+}
+
+impl fmt::Display for DType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

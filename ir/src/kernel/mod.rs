@@ -1,0 +1,11 @@
+//! Target-neutral kernels: what a backend implements. Ops lower to these; backends never see an op.
+
+pub mod fragment;
+pub mod native;
+pub mod row;
+pub mod workspace;
+
+pub use fragment::{Fragment, FragmentBuilder};
+pub use native::{Attention, CollectiveKind, Contract, Native, ReduceKind, ScatterAdd};
+pub use row::{Access, BinaryFn, Cols, Expr, ExprId, Input, Output, RowKernel, Store, UnaryFn};
+pub use workspace::Workspace;
