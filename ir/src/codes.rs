@@ -1,0 +1,220 @@
+//! Every diagnostic code with its title and the explanation `titanc explain` prints.
+//!
+//! Ranges: T00xx text form, T01xx types and verifier, T02xx autodiff and passes, T03xx sharding and mesh, T04xx configuration,
+//! T05xx target, memory and planning, T06xx artifact, T07xx run time, T08xx data, tokenizer and weights, T09xx command line.
+//! A code keeps its meaning for ever: one that is no longer used is removed, never reused.
+
+/// One diagnostic code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Code {
+    /// `T` and four digits.
+    pub code: &'static str,
+    /// What is wrong, in a few words.
+    pub title: &'static str,
+    /// When it is reported, why it is wrong, and what to do.
+    pub explanation: &'static str,
+}
+
+/// The code named `code`, in any letter case.
+pub fn explain(code: &str) -> Option<&'static Code> {
+    CODES.iter().find(|c| c.code.eq_ignore_ascii_case(code))
+}
+
+/// A row of [`CODES`].
+const fn row(code: &'static str, title: &'static str, explanation: &'static str) -> Code {
+    Code { code, title, explanation }
+}
+
+/// All codes, in ascending order.
+pub const CODES: &[Code] = &[
+    row(
+        "T0400",
+        "configuration file cannot be read",
+        "The file named on the command line or by --job.config_file does not exist, is not readable, or is not UTF-8 text. \
+         Relative paths start at the current folder. Without any file the defaults are used.",
+    ),
+    row(
+        "T0401",
+        "TOML syntax error",
+        "The file is not TOML. Common causes: a string without quotes, Python's True and False instead of true and false, a \
+         key or section written twice. All syntax errors of a file are reported together; keys are judged only once the \
+         file parses.",
+    ),
+    row(
+        "T0402",
+        "unknown key",
+        "The section has no key of this name in torchtitan v0.2.2. It is an error and not a warning, because a misspelt key \
+         would otherwise silently train with the default. `titanc keys` lists every key. Keys that a Python schema extension \
+         (job.custom_config_module) adds are unknown to titanc.",
+    ),
+    row(
+        "T0403",
+        "unknown section",
+        "torchtitan v0.2.2 has no section of this name. Nested sections are written with dots: [training.dataloader], \
+         [quantize.linear.float8].",
+    ),
+    row(
+        "T0404",
+        "wrong type",
+        "The value has another type than its key. titanc checks what torchtitan stores unchecked and trips over later. An \
+         integer is accepted where a float is expected; nothing else is converted: quoted numbers, and numbers for strings \
+         (selective_ac_option = '2' is a string) are errors.",
+    ),
+    row(
+        "T0405",
+        "not one of the allowed values",
+        "The key takes one of a fixed list of words, which the message gives. Words are compared exactly, upper and lower \
+         case included.",
+    ),
+    row(
+        "T0406",
+        "value out of range",
+        "The value has the right type but no meaning there, such as a batch size of zero or a beta of 1.0. The message \
+         gives the accepted range.",
+    ),
+    row(
+        "T0407",
+        "key has moved",
+        "The key is from a torchtitan before v0.2.0. Its present name is given; the meaning is the same unless the message \
+         says otherwise.",
+    ),
+    row(
+        "T0408",
+        "deprecated key or value",
+        "The key or value still works and is read as the one the message names, as torchtitan does. A deprecated key wins \
+         over the present one in the same file. Rename it to silence the warning.",
+    ),
+    row(
+        "T0409",
+        "feature not supported yet",
+        "The setting asks for something that changes what is trained or how the state is kept (tensor, pipeline, context or \
+         expert parallelism, float8, checkpoints, ...) and that titanc does not have yet. It is refused rather than ignored, \
+         so that a run never differs silently from what its file says. The key is accepted at its rest value.",
+    ),
+    row(
+        "T0410",
+        "feature ignored",
+        "The setting asks for something that only observes training (profiling, TensorBoard, Weights & Biases, memory \
+         snapshots, ...) and that titanc does not have yet. The training itself is the same without it.",
+    ),
+    row(
+        "T0411",
+        "learning-rate schedule adjusted",
+        "Warm-up and decay do not fit into the number of steps. As in torchtitan, warm-up is cut to the number of steps and \
+         decay to what warm-up leaves. With lr_scheduler.total_steps below training.steps the rate stays at its floor for the \
+         remaining steps.",
+    ),
+    row(
+        "T0412",
+        "tokenizer.model is not read",
+        "model.hf_assets_path (or the deprecated model.tokenizer_path) must name a folder that holds Hugging Face tokenizer \
+         files such as tokenizer.json. The old tiktoken file tokenizer.model is not read, by torchtitan v0.2 neither.",
+    ),
+    row(
+        "T0420",
+        "parallel degrees do not match the number of ranks",
+        "data_parallel_replicate_degree x data_parallel_shard_degree x context_parallel_degree x tensor_parallel_degree x \
+         pipeline_parallel_degree must be the number of ranks. With data_parallel_shard_degree = -1 the shard degree is the \
+         number of ranks divided by the other degrees, which must divide it.",
+    ),
+    row(
+        "T0421",
+        "batch sizes do not match",
+        "training.global_batch_size must be a positive multiple of training.local_batch_size times the data-parallel degree \
+         (replicate x shard): the quotient is the number of gradient-accumulation steps. A negative value means one \
+         accumulation step.",
+    ),
+    row(
+        "T0422",
+        "sequence length not divisible",
+        "training.seq_len must be a multiple of tensor_parallel_degree x 2 x context_parallel_degree. The factor 2 is there \
+         even without context parallelism, as in torchtitan.",
+    ),
+    row(
+        "T0423",
+        "no usable number of ranks",
+        "titan.ranks lists the numbers of ranks an artifact holds plans for when data_parallel_shard_degree is -1 and \
+         titan.world_size is not set. It must not be empty nor name a number twice, and at least one of its numbers must \
+         suit the degrees and batch sizes.",
+    ),
+    row(
+        "T0910",
+        "unknown option",
+        "An override is --section.key value, with the names of the TOML file; - and _ may be exchanged. `titanc keys` lists \
+         them.",
+    ),
+    row(
+        "T0911",
+        "option needs a value",
+        "Every override except a boolean one takes a value: --training.steps 10 or --training.steps=10.",
+    ),
+    row(
+        "T0912",
+        "boolean option with a value",
+        "Booleans are flags: --compile.enable switches on, --compile.no_enable switches off. --compile.enable=false is not \
+         accepted, by torchtitan neither.",
+    ),
+    row(
+        "T0913",
+        "unexpected argument",
+        "An argument among the overrides starts with no dash and belongs to no option. A boolean option takes no value, and a \
+         list is one argument with commas: --model.converters a,b.",
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    #[test]
+    fn codes_are_sorted_unique_and_explained() {
+        for pair in CODES.windows(2) {
+            assert!(pair[0].code < pair[1].code, "{} must come before {}", pair[1].code, pair[0].code);
+        }
+        for code in CODES {
+            assert!(is_code(code.code), "{} is not T and four digits", code.code);
+            assert!(
+                !code.title.is_empty() && code.explanation.len() > 40,
+                "{} needs an explanation",
+                code.code
+            );
+        }
+    }
+
+    #[test]
+    fn explain_ignores_letter_case() {
+        assert_eq!(explain("t0402").map(|c| c.title), Some("unknown key"));
+        assert_eq!(explain("T9999"), None);
+    }
+
+    #[test]
+    fn every_code_in_the_sources_is_listed() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let mut used = BTreeSet::new();
+        for member in ["ir", "passes", "compiler", "runtime", "tests", "examples"] {
+            collect(&root.join(member), &mut used);
+        }
+        assert!(used.contains("T0402"), "the scan found no sources");
+        let missing: Vec<_> = used.iter().filter(|code| explain(code).is_none()).collect();
+        assert!(missing.is_empty(), "add these codes to ir/src/codes.rs: {missing:?}");
+    }
+
+    fn is_code(text: &str) -> bool {
+        text.len() == 5 && text.starts_with('T') && text.bytes().skip(1).all(|b| b.is_ascii_digit())
+    }
+
+    /// Adds every code that stands as a whole string literal in the Rust sources below `folder`.
+    fn collect(folder: &Path, used: &mut BTreeSet<String>) {
+        let Ok(entries) = std::fs::read_dir(folder) else { return };
+        for path in entries.map(|e| e.unwrap().path()) {
+            if path.is_dir() && path.file_name().is_some_and(|name| name != "target") {
+                collect(&path, used);
+            } else if path.extension().is_some_and(|e| e == "rs") {
+                let text = std::fs::read_to_string(&path).unwrap();
+                used.extend(text.split('"').filter(|t| is_code(t) && *t != "T9999").map(str::to_string));
+            }
+        }
+    }
+}
