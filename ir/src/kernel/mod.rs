@@ -1,5 +1,6 @@
 //! Target-neutral kernels: what a backend implements. Ops lower to these; backends never see an op.
 
+pub mod eval;
 pub mod fragment;
 pub mod native;
 pub mod row;

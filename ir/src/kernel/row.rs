@@ -140,9 +140,9 @@ pub enum BinaryFn {
     Mul,
     /// `a / b`, correctly rounded.
     Div,
-    /// The larger; NaN if either is NaN.
+    /// The larger, the second if equal; NaN if either is NaN.
     Max,
-    /// The smaller; NaN if either is NaN.
+    /// The smaller, the second if equal; NaN if either is NaN.
     Min,
 }
 
@@ -179,7 +179,9 @@ impl Expr {
     pub fn operands(&self) -> impl Iterator<Item = ExprId> {
         let list: [Option<ExprId>; 4] = match *self {
             Self::Load(_) | Self::Const(_) | Self::ColIndex => [None; 4],
-            Self::Unary(_, a) | Self::SwapPairs(a) | Self::RowSum(a) | Self::RowMax(a) => [Some(a), None, None, None],
+            Self::Unary(_, a) | Self::SwapPairs(a) | Self::RowSum(a) | Self::RowMax(a) => {
+                [Some(a), None, None, None]
+            }
             Self::Binary(_, a, b) => [Some(a), Some(b), None, None],
             Self::Fma(a, b, c) => [Some(a), Some(b), Some(c), None],
             Self::SelectEq(a, b, c, d) | Self::SelectLt(a, b, c, d) => [Some(a), Some(b), Some(c), Some(d)],
