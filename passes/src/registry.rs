@@ -1,0 +1,76 @@
+//! Passes and checks by name, with options: `titanc opt -p NAME[:key=value...]` and the first line of a filetest.
+
+use crate::manager::Step;
+use crate::pass::{Check, Pass};
+use std::collections::BTreeMap;
+use std::str::FromStr;
+use titan_ir::{Diag, DiagResult};
+
+/// Makes a pass from the options after its name.
+type MakePass = fn(&mut PassArgs<'_>) -> DiagResult<Box<dyn Pass>>;
+
+/// Makes a check.
+type MakeCheck = fn() -> Box<dyn Check>;
+
+/// Every pass, in pipeline order. The default value of a pass is its name alone.
+const PASSES: &[(&str, MakePass)] = &[];
+
+/// Every check, in pipeline order.
+const CHECKS: &[(&str, MakeCheck)] = &[];
+
+/// Names of all passes, in pipeline order.
+pub fn pass_names() -> impl Iterator<Item = &'static str> {
+    PASSES.iter().map(|(name, _)| *name)
+}
+
+/// The steps of a comma-separated list of `NAME[:key=value...]`.
+///
+/// # Errors
+/// T0211 for an unknown name, T0213 for an option.
+pub fn steps(list: &str) -> DiagResult<Vec<Step>> {
+    list.split(',').map(|spec| step(spec.trim())).collect()
+}
+
+fn step(spec: &str) -> DiagResult<Step> {
+    let mut parts = spec.split(':');
+    let name = parts.next().unwrap_or_default();
+    let mut args = PassArgs { pass: name, args: BTreeMap::new() };
+    for part in parts {
+        let (key, value) = part.split_once('=').unwrap_or((part, "true"));
+        args.args.insert(key, value);
+    }
+    let step = if let Some((_, make)) = PASSES.iter().find(|(n, _)| *n == name) {
+        Step::Run(make(&mut args)?)
+    } else if let Some((_, make)) = CHECKS.iter().find(|(n, _)| *n == name) {
+        Step::Check(make())
+    } else {
+        let known: Vec<&str> = pass_names().chain(CHECKS.iter().map(|(n, _)| *n)).collect();
+        return Err(Diag::new("T0211", format!("there is no pass `{name}`")).note(format!("there are {}", known.join(", "))));
+    };
+    match args.args.keys().next() {
+        None => Ok(step),
+        Some(key) => Err(Diag::new("T0213", format!("pass `{name}` has no option `{key}`"))),
+    }
+}
+
+/// Options after a pass name.
+#[derive(Debug)]
+pub struct PassArgs<'a> {
+    pass: &'a str,
+    args: BTreeMap<&'a str, &'a str>,
+}
+
+impl PassArgs<'_> {
+    /// Sets `place` if the option is given.
+    ///
+    /// # Errors
+    /// T0213 when the text is not a value of that type.
+    pub fn set<T: FromStr>(&mut self, key: &str, place: &mut T) -> DiagResult<()> {
+        if let Some(text) = self.args.remove(key) {
+            *place = text.parse().map_err(|_| {
+                Diag::new("T0213", format!("option `{key}` of pass `{}`: `{text}` is not valid", self.pass))
+            })?;
+        }
+        Ok(())
+    }
+}
