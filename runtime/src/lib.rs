@@ -1,1 +1,4 @@
 //! Runtime.
+
+pub mod kernels;
+pub mod pool;

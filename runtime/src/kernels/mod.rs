@@ -1,0 +1,42 @@
+//! Hand-written CPU kernels: matrix products, attention, scatter.
+//!
+//! Every kernel is written once over [`simd::Simd`] and compiled per instruction set; [`Isa`] picks the code at run time.
+//! Results differ between instruction sets, never with the number of threads: each output element has one fixed order of
+//! operations. Kernels allocate nothing; their scratch has the size `titan_ir::kernel::workspace` gives.
+
+pub mod bf16;
+mod gemm;
+mod isa;
+mod pack;
+pub mod peak;
+mod simd;
+
+pub use gemm::{Epilogue, RowKernelFn, contract, contract_on};
+pub use isa::Isa;
+
+/// Scratch memory of one kernel call, at least as large as its `Workspace`, 64-byte aligned.
+#[derive(Debug, Clone, Copy)]
+pub struct ThreadScratch {
+    /// Memory of all threads together.
+    pub shared: *mut u8,
+    /// Memory of worker 0.
+    pub per_thread: *mut u8,
+    /// Distance from one worker's memory to the next one's, in bytes.
+    pub per_thread_stride_bytes: usize,
+}
+
+// SAFETY: the pointers are plain addresses; each kernel divides the memory among its workers.
+unsafe impl Send for ThreadScratch {}
+// SAFETY: as above.
+unsafe impl Sync for ThreadScratch {}
+
+impl ThreadScratch {
+    /// The memory of a worker.
+    ///
+    /// # Safety
+    /// The caller of the kernel has provided memory for `worker`.
+    pub(crate) unsafe fn of(&self, worker: usize) -> *mut u8 {
+        // SAFETY: the caller's.
+        unsafe { self.per_thread.add(worker * self.per_thread_stride_bytes) }
+    }
+}

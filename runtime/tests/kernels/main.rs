@@ -1,0 +1,4 @@
+//! The hand-written kernels against slow, obvious f64 loops.
+
+mod contract;
+mod support;
