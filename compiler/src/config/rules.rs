@@ -1,0 +1,95 @@
+//! Rules beyond one key's type: old names of values, and keys that must agree with others.
+
+use super::lr_schedule::LrSchedule;
+use super::value::Value;
+use super::values::{Values, key_index};
+use titan_ir::{Diag, Diags, Span, ice};
+
+/// Old names of converters: (old, new).
+const CONVERTER_ALIASES: &[(&str, &str)] =
+    &[("float8", "quantize.linear.float8"), ("mx", "quantize.linear.mx")];
+
+/// Replaces old names of values, and adds what is wrong or surprising.
+pub(super) fn apply(values: &mut Values, diags: &mut Diags) {
+    rename_converters(values, diags);
+    refuse_tokenizer_model(values, diags);
+    check_ranks(values, diags);
+    warn_of_schedule(values, diags);
+}
+
+fn rename_converters(values: &mut Values, diags: &mut Diags) {
+    let Some(index) = key_index("model.converters") else { ice!("no key model.converters") };
+    let setting = values.get_mut(index);
+    let Value::List(converters) = &mut setting.value else { return };
+    for converter in converters {
+        let alias = CONVERTER_ALIASES.iter().find(|(old, _)| *converter == Value::from(*old));
+        if let Some((old, new)) = alias {
+            *converter = Value::from(*new);
+            let message = format!("converter {old:?} is deprecated and read as {new:?}");
+            diags.push(place(Diag::warning("T0408", message), setting.span.as_ref()));
+        }
+    }
+}
+
+fn refuse_tokenizer_model(values: &Values, diags: &mut Diags) {
+    let setting = values.at("model.hf_assets_path");
+    let Value::Str(path) = &setting.value else { return };
+    if path.ends_with("tokenizer.model") {
+        let message = format!("`model.hf_assets_path` names the tiktoken file {path:?}, which is not read");
+        let help = "name a folder with the model's tokenizer.json and tokenizer_config.json";
+        diags.push(place(Diag::new("T0412", message), setting.span.as_ref()).help(help));
+    }
+}
+
+fn check_ranks(values: &Values, diags: &mut Diags) {
+    let ranks: Vec<u64> = values.read("titan.ranks");
+    let span = values.at("titan.ranks").span.as_ref();
+    if ranks.is_empty() {
+        diags.push(
+            place(Diag::new("T0423", "`titan.ranks` is empty"), span)
+                .help("for example ranks = [1, 2, 4, 8]"),
+        );
+    }
+    for (i, rank) in ranks.iter().enumerate() {
+        if ranks[..i].contains(rank) {
+            diags.push(place(Diag::new("T0423", format!("`titan.ranks` names {rank} twice")), span));
+        }
+    }
+}
+
+fn warn_of_schedule(values: &Values, diags: &mut Diags) {
+    let warmup: u64 = values.read("lr_scheduler.warmup_steps");
+    let steps: u64 = values.read("training.steps");
+    let total = values.read::<Option<u64>>("lr_scheduler.total_steps");
+    let schedule = LrSchedule::of_values(values);
+    let mut warn = |path: &str, message: String| {
+        let span = [path, "training.steps", "lr_scheduler.total_steps"]
+            .iter()
+            .find_map(|path| values.at(path).span.as_ref());
+        diags.push(place(Diag::warning("T0411", message), span));
+    };
+    if warmup > schedule.total {
+        let message =
+            format!("warm-up of {warmup} steps is cut to the {} steps of the schedule", schedule.total);
+        warn("lr_scheduler.warmup_steps", message);
+    }
+    if let Some(decay) = schedule.wanted_decay(values).filter(|decay| *decay > schedule.decay) {
+        let message = format!(
+            "decay of {decay} steps is cut to {}: warm-up takes {} of {}",
+            schedule.decay, schedule.warmup, schedule.total
+        );
+        warn("lr_scheduler.decay_ratio", message);
+    }
+    if let Some(total) = total.filter(|total| *total < steps) {
+        let message =
+            format!("the schedule ends after {total} of {steps} steps; the rate then stays at its floor");
+        warn("lr_scheduler.total_steps", message);
+    }
+}
+
+fn place(diag: Diag, span: Option<&Span>) -> Diag {
+    match span {
+        Some(span) => diag.span(span.clone()),
+        None => diag,
+    }
+}
