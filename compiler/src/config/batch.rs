@@ -2,7 +2,7 @@
 
 use super::Config;
 use super::parallel_dims::ParallelDims;
-use titan_ir::Diag;
+use titan_ir::DiagResult;
 
 /// Sizes of one optimizer step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,7 +21,7 @@ impl Config {
     /// # Errors
     /// `T0421` when the global batch size is no positive multiple of the microbatches of all ranks, `T0422` when the sequence
     /// length does not divide.
-    pub fn batch(&self, dims: &ParallelDims) -> Result<Batch, Diag> {
+    pub fn batch(&self, dims: &ParallelDims) -> DiagResult<Batch> {
         let local = self.training.local_batch_size;
         let microbatch = local.checked_mul(dims.dp()).ok_or_else(|| {
             let message =
@@ -51,12 +51,12 @@ impl Config {
     ///
     /// # Errors
     /// As [`Config::parallel_dims`] and [`Config::batch`].
-    pub fn gradient_accumulation_steps(&self, world: u64) -> Result<u64, Diag> {
+    pub fn gradient_accumulation_steps(&self, world: u64) -> DiagResult<u64> {
         Ok(self.batch(&self.parallel_dims(world)?)?.num_accumulation_steps)
     }
 
     /// The factor 2 is the two chunks of context parallelism; it applies without it too.
-    fn check_seq_len(&self, dims: &ParallelDims) -> Result<(), Diag> {
+    fn check_seq_len(&self, dims: &ParallelDims) -> DiagResult<()> {
         let seq_len = self.training.seq_len;
         let divisor = dims.tp * 2 * dims.cp;
         if seq_len.is_multiple_of(divisor) {

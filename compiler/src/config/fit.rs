@@ -149,11 +149,11 @@ fn fix(kind: Kind, raw: &Raw) -> Option<String> {
         (Kind::Str | Kind::Choice(_), Shape::Int(_) | Shape::Float(_) | Shape::Bool(_)) => {
             raw.scalar().map(|value| format!("\"{value}\""))
         }
-        (Kind::List(item), Shape::Str(text)) if matches!(item, Kind::Str) => {
+        (Kind::List(Kind::Str), Shape::Str(text)) => {
             let items: Vec<_> = text.split(',').map(|item| format!("{:?}", item.trim())).collect();
             Some(format!("[{}]", items.join(", ")))
         }
-        (Kind::List(item), Shape::Int(value)) if matches!(item, Kind::Count) => Some(format!("[{value}]")),
+        (Kind::List(Kind::Count), Shape::Int(value)) => Some(format!("[{value}]")),
         _ => None,
     }
 }

@@ -2,7 +2,7 @@
 //! Source: torchtitan v0.2.2 `ParallelDims`: `rank = (((pp R + dp_replicate) S + dp_shard) C + cp) T + tp`.
 
 use super::Config;
-use titan_ir::{Diag, Diags};
+use titan_ir::{Diag, DiagResult, Diags};
 
 /// Degrees of all mesh axes, outermost first. Their product is the number of ranks; `ep` overlays the inner axes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl Config {
     ///
     /// # Errors
     /// `T0420` when the degrees do not multiply to `world`.
-    pub fn parallel_dims(&self, world: u64) -> Result<ParallelDims, Diag> {
+    pub fn parallel_dims(&self, world: u64) -> DiagResult<ParallelDims> {
         let p = &self.parallelism;
         let mut dims = ParallelDims {
             pp: p.pipeline_parallel_degree,

@@ -15,6 +15,7 @@ pub(super) fn apply(values: &mut Values, diags: &mut Diags) {
     refuse_tokenizer_model(values, diags);
     check_ranks(values, diags);
     warn_of_schedule(values, diags);
+    explain_unknown_keys(values, diags);
 }
 
 fn rename_converters(values: &mut Values, diags: &mut Diags) {
@@ -84,6 +85,17 @@ fn warn_of_schedule(values: &Values, diags: &mut Diags) {
         let message =
             format!("the schedule ends after {total} of {steps} steps; the rate then stays at its floor");
         warn("lr_scheduler.total_steps", message);
+    }
+}
+
+/// A Python schema extension may define what is unknown here.
+fn explain_unknown_keys(values: &Values, diags: &mut Diags) {
+    let module: String = values.read("job.custom_config_module");
+    if module.is_empty() {
+        return;
+    }
+    for diag in diags.0.iter_mut().filter(|diag| ["T0402", "T0403"].contains(&diag.code)) {
+        diag.notes.push(format!("{module} may define it for torchtitan; titanc does not read Python"));
     }
 }
 

@@ -113,3 +113,31 @@ pub(super) fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::values::key_index;
+
+    #[test]
+    fn old_names_lead_to_present_ones() {
+        for (old, new) in REDIRECTS.iter().chain(MOVED) {
+            assert!(key_index(old).is_none(), "{old} still exists");
+            assert!(key_index(new).is_some() || new.starts_with("titan.model_args."), "{new} does not exist");
+        }
+        for (old, new) in MOVED_SECTIONS {
+            assert!(KEYS.iter().all(|key| key.section != *old), "[{old}] still exists");
+            assert!(KEYS.iter().any(|key| key.section == *new), "[{new}] does not exist");
+        }
+    }
+
+    #[test]
+    fn the_nearest_name_is_a_typing_error_away() {
+        let names = ["seq_len", "steps", "lr"];
+        assert_eq!(nearest("seqlen", names.into_iter()), Some("seq_len"));
+        assert_eq!(nearest("STEP", names.into_iter()), Some("steps"));
+        assert_eq!(nearest("rl", names.into_iter()), Some("lr"));
+        assert_eq!(nearest("dataset", names.into_iter()), None);
+        assert_eq!(nearest(&"seq_len".repeat(50), names.into_iter()), None);
+    }
+}

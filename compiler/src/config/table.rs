@@ -293,7 +293,7 @@ sections! {
     }
 
     /// `[debug]`: seed and determinism.
-    debug: Debug = "debug" {
+    debug: DebugOptions = "debug" {
         seed: Option<u64> = (), Any, Used, "Seed of the initial weights; None: a fixed one.";
         deterministic: bool = false, Any, AtRest, "Same bits in every run, which is always so here.";
         deterministic_warn_only: bool = false, Any, AtRest, "Tolerates operators that are not deterministic.";

@@ -209,3 +209,18 @@ fn a_missing_file_is_named() {
     let args = ["--job.config-file=no/such/other.toml".to_string()];
     assert!(load(None, &args).unwrap_err().to_string().contains("no/such/other.toml"));
 }
+
+#[test]
+fn unknown_names_may_belong_to_a_schema_extension() {
+    insta::assert_snapshot!(refused(
+        "[experimental]
+custom_args_module = \"torchtitan.models.flux.job_config\"
+
+[training]
+img_size = 256
+
+[encoder]
+t5_encoder = \"google/t5-v1_1-xxl\"
+"
+    ));
+}
