@@ -28,6 +28,22 @@ const fn row(code: &'static str, title: &'static str, explanation: &'static str)
 /// All codes, in ascending order.
 pub const CODES: &[Code] = &[
     row(
+        "T0211",
+        "unknown pass",
+        "A pass or checker named on the command line does not exist, or is not a step of the pipeline. The note lists the \
+         names that are.",
+    ),
+    row(
+        "T0212",
+        "IR dump cannot be written",
+        "The folder of --dump-ir cannot be created, or a file in it cannot be written. The message gives the reason.",
+    ),
+    row(
+        "T0213",
+        "bad pass option",
+        "An option in braces after a pass name is unknown to that pass, or its value is not of the option's type.",
+    ),
+    row(
         "T0400",
         "configuration file cannot be read",
         "The file named on the command line or by --job.config_file does not exist, is not readable, or is not UTF-8 text. \
