@@ -1,8 +1,9 @@
 //! Attributes of ops, as the text form sees them.
 
 use crate::id::AxisId;
-use crate::kernel::ReduceKind;
-use crate::{DType, Diag, DiagResult, Dims, Layout};
+use crate::kernel::{KernelSpec, ReduceKind};
+use crate::{DType, Diag, DiagResult, Dims, Layout, TensorType};
+use std::sync::Arc;
 
 /// One attribute value.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,6 +26,10 @@ pub enum Attr {
     Axis(AxisId),
     /// A layout in brackets, axes by name.
     Layout(Layout),
+    /// A kernel.
+    Kernel(Arc<KernelSpec>),
+    /// A list of types in parentheses.
+    Types(Vec<TensorType>),
 }
 
 /// Attributes in printing order.
@@ -49,6 +54,11 @@ impl<'a> AttrReader<'a> {
         Some(self.attrs.remove(at).1)
     }
 
+    /// Whether the attribute `name` is there.
+    pub fn has(&self, name: &str) -> bool {
+        self.attrs.iter().any(|(n, _)| n == name)
+    }
+
     /// Checks that nothing is left.
     ///
     /// # Errors
@@ -61,11 +71,12 @@ impl<'a> AttrReader<'a> {
     }
 
     fn expect<T>(&mut self, name: &str, kind: &str, get: impl FnOnce(&Attr) -> Option<T>) -> DiagResult<T> {
-        let attr = self
-            .take(name)
-            .ok_or_else(|| Diag::new("T0004", format!("`{}` needs the attribute `{name}` ({kind})", self.op)))?;
-        get(&attr)
-            .ok_or_else(|| Diag::new("T0004", format!("attribute `{name}` of `{}` is not {kind}: {attr:?}", self.op)))
+        let attr = self.take(name).ok_or_else(|| {
+            Diag::new("T0004", format!("`{}` needs the attribute `{name}` ({kind})", self.op))
+        })?;
+        get(&attr).ok_or_else(|| {
+            Diag::new("T0004", format!("attribute `{name}` of `{}` is not {kind}: {attr:?}", self.op))
+        })
     }
 
     /// A non-negative whole number.
@@ -112,7 +123,11 @@ impl<'a> AttrReader<'a> {
     /// # Errors
     /// T0004.
     pub fn dims(&mut self, name: &str) -> DiagResult<Dims> {
-        self.expect(name, "a list of dimensions", |a| if let Attr::Dims(d) = a { Some(d.clone()) } else { None })
+        self.expect(
+            name,
+            "a list of dimensions",
+            |a| if let Attr::Dims(d) = a { Some(d.clone()) } else { None },
+        )
     }
 
     /// An element type.
@@ -145,5 +160,21 @@ impl<'a> AttrReader<'a> {
     /// T0004.
     pub fn layout(&mut self, name: &str) -> DiagResult<Layout> {
         self.expect(name, "a layout", |a| if let Attr::Layout(l) = a { Some(l.clone()) } else { None })
+    }
+
+    /// A kernel.
+    ///
+    /// # Errors
+    /// T0004.
+    pub fn kernel(&mut self, name: &str) -> DiagResult<Arc<KernelSpec>> {
+        self.expect(name, "a kernel", |a| if let Attr::Kernel(k) = a { Some(k.clone()) } else { None })
+    }
+
+    /// A list of types.
+    ///
+    /// # Errors
+    /// T0004.
+    pub fn types(&mut self, name: &str) -> DiagResult<Vec<TensorType>> {
+        self.expect(name, "a list of types", |a| if let Attr::Types(t) = a { Some(t.clone()) } else { None })
     }
 }

@@ -168,8 +168,14 @@ impl Func {
     pub fn make(&mut self, op: impl Into<Op>, ins: &[ValueId]) -> DiagResult<Node> {
         let op = op.into();
         let types: SmallVec<[&TensorType; 4]> = ins.iter().map(|&v| self.ty(v)).collect();
-        let outs = op.rules().infer(&types).map_err(|diag| {
-            if diag.path.is_some() { diag } else { diag.at(format!("{} ({})", self.path(self.loc), op.rules().name())) }
+        let inferred = op.rules().infer(&types);
+        drop(types);
+        let outs = inferred.map_err(|diag| {
+            if diag.path.is_some() {
+                diag
+            } else {
+                diag.at(format!("{} ({})", self.path(self.loc), op.rules().name()))
+            }
         })?;
         let outs = outs.into_iter().map(|ty| self.new_value(ty)).collect();
         Ok(Node { op, ins: ins.into(), outs, loc: self.loc, phase: self.phase })

@@ -116,7 +116,10 @@ impl Layout {
 
     /// Axes that cut dimension `dim`, outermost first.
     pub fn axes_of_dim(&self, dim: usize) -> impl Iterator<Item = AxisId> + '_ {
-        self.0.iter().filter(move |(_, p)| matches!(p, Placement::Shard(d) if usize::from(*d) == dim)).map(|(a, _)| *a)
+        self.0
+            .iter()
+            .filter(move |(_, p)| matches!(p, Placement::Shard(d) if usize::from(*d) == dim))
+            .map(|(a, _)| *a)
     }
 
     /// Per-rank dimensions: each cut dimension is `ceil(n / ranks)`, padded on the last ranks.

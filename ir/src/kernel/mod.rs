@@ -4,6 +4,7 @@ pub mod eval;
 pub mod fragment;
 pub mod native;
 pub mod row;
+pub mod signature;
 pub mod workspace;
 
 pub use fragment::{Fragment, FragmentBuilder};

@@ -6,9 +6,9 @@ use crate::attrs::{AttrReader, Attrs};
 use crate::eval::Tensor;
 use crate::kernel::fragment::{FragmentBuilder, Result as Out};
 use crate::kernel::{Access, BinaryFn};
-use crate::ops::cast::Cast;
 use crate::ops::reduce_sum::ReduceSum;
 use crate::ops::unary::Neg;
+use crate::ops::util::{ct_as, operands, want_float};
 use crate::shard::{Linear, ShardRule};
 use crate::{
     Cost, DType, Diag, DiagResult, Lowering, Numerics, Op, OpRules, TensorType, Types, ValueId, Vjp, VjpCx,
@@ -16,15 +16,20 @@ use crate::{
 use smallvec::{SmallVec, smallvec};
 
 fn infer(name: &str, ins: &[&TensorType]) -> DiagResult<Types> {
-    let [a, b] = ins else {
-        return Err(Diag::new("T0101", format!("`{name}` takes 2 operands, got {}", ins.len())));
-    };
+    let [a, b] = operands(name, ins)?;
     if a.dtype != b.dtype {
-        return Err(Diag::new("T0102", format!("`{name}`: element types differ: {} and {}", a.dtype, b.dtype))
-            .help("insert a `cast`"));
+        return Err(Diag::new(
+            "T0102",
+            format!("`{name}`: element types differ: {} and {}", a.dtype, b.dtype),
+        )
+        .help("insert a `cast`"));
     }
+    want_float(name, "the operands", a)?;
     if a.dims != b.dims && a.rank() != 0 && b.rank() != 0 {
-        return Err(Diag::new("T0103", format!("`{name}`: dimensions differ: {:?} and {:?}", a.dims, b.dims)));
+        return Err(Diag::new(
+            "T0103",
+            format!("`{name}`: dimensions differ: {:?} and {:?}", a.dims, b.dims),
+        ));
     }
     let dims = if a.rank() == 0 { &b.dims } else { &a.dims };
     Ok(smallvec![TensorType::new(a.dtype, dims)])
@@ -67,10 +72,10 @@ fn fit(cx: &mut VjpCx<'_>, i: usize, ct: ValueId) -> DiagResult<Option<ValueId>>
     Ok(Some(if repeated { cx.func.emit1(ReduceSum::all(), &[ct])? } else { ct }))
 }
 
-/// The cotangent in the operands' element type: it may come wider.
+/// The cotangent in the operands' element type: it may come in another.
 fn in_operand_type(cx: &mut VjpCx<'_>, ct: ValueId) -> DiagResult<ValueId> {
     let dtype = cx.func.ty(cx.ins[0]).dtype;
-    if cx.func.ty(ct).dtype == dtype { Ok(ct) } else { cx.func.emit1(Cast { to: dtype }, &[ct]) }
+    ct_as(cx, ct, dtype)
 }
 
 const EXTREMUM: &str = "the gradient of an extremum is not defined where the operands meet";
