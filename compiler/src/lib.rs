@@ -1,3 +1,4 @@
 //! Compiler.
 
+pub mod codegen;
 pub mod config;

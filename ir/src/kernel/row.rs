@@ -13,8 +13,8 @@
 //!
 //! # Launch ABI (CPU)
 //! `extern "C" fn(args: *const *mut u8, i0: i64, i1: i64, j0: i64, j1: i64)`: `args` holds one pointer per input,
-//! then one per output. The call computes rows `i0..i1`, columns `j0..j1`. A static kernel with a row reduction or a
-//! [`Store::ColSum`] is always called with `j0 = 0, j1 = cols`. A flat kernel is called for one chunk (`i1 = i0 + 1`) with the
+//! then one per output. The call computes rows `i0..i1`, columns `j0..j1`. A static kernel with a row reduction, a
+//! [`Store::ColSum`] or a [`Store::Row`] is always called with `j0 = 0, j1 = cols`; any other with `j0` a multiple of 16 and `j1` too or `cols`. A flat kernel is called for one chunk (`i1 = i0 + 1`) with the
 //! absolute element range `j0..j1` of that chunk. A [`Store::ColSum`] kernel is called for one block of `block_rows` rows
 //! (`i0` a multiple of it). Inputs and outputs at the same address with the same access are allowed (in place).
 

@@ -1,0 +1,418 @@
+//! A cursor that appends operations to an MLIR function, with values that know their element type and lanes.
+
+use super::CpuLevel;
+use melior::Context;
+use melior::dialect::llvm;
+use melior::ir::attribute::{
+    DenseElementsAttribute, DenseI32ArrayAttribute, DenseI64ArrayAttribute, IntegerAttribute,
+    StringAttribute, TypeAttribute,
+};
+use melior::ir::operation::{OperationBuilder, OperationLike, OperationRef};
+use melior::ir::r#type::{FunctionType, IntegerType};
+use melior::ir::{
+    Attribute, Block, BlockLike, BlockRef, Identifier, Location, Module, Region, RegionLike, Type, Value,
+};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+
+/// An element type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Elem {
+    F32,
+    F64,
+    I1,
+    I16,
+    I32,
+    I64,
+    Ptr,
+}
+
+/// An SSA value: a scalar when `lanes` is 1, else a vector.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Val<'c, 'a> {
+    raw: Value<'c, 'a>,
+    pub(super) elem: Elem,
+    pub(super) lanes: u32,
+}
+
+/// Comparisons, of floats (ordered: false with a NaN, but [`Cmp::Unordered`]) or of signed integers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cmp {
+    Eq,
+    Ne,
+    Gt,
+    Lt,
+    /// Floats only: either is a NaN.
+    Unordered,
+    /// Integers only, unsigned.
+    BelowUnsigned,
+}
+
+/// The memory an access touches: `elem`s of alignment `align_bytes`.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Memory {
+    pub(super) elem: Elem,
+    pub(super) align_bytes: i64,
+}
+
+/// The type and lanes of a constant, and its bits: one for all lanes or one for each.
+type Constant = (Elem, u32, Vec<u64>);
+
+/// Appends operations at a cursor, inside one function.
+pub(super) struct Builder<'c, 'a> {
+    pub(super) level: CpuLevel,
+    context: &'c Context,
+    location: Location<'c>,
+    entry: BlockRef<'c, 'a>,
+    block: Cell<BlockRef<'c, 'a>>,
+    /// Constants live at the top of the entry block, one of a kind.
+    constants: RefCell<BTreeMap<Constant, Val<'c, 'a>>>,
+}
+
+impl<'c, 'a> Builder<'c, 'a> {
+    /// Starts a function in `module`; returns its arguments.
+    pub(super) fn function(
+        context: &'c Context,
+        module: &'a Module<'c>,
+        level: CpuLevel,
+        name: &str,
+        arguments: &[Elem],
+    ) -> (Self, Vec<Val<'c, 'a>>) {
+        let location = Location::unknown(context);
+        let types: Vec<Type<'c>> = arguments.iter().map(|&e| elem_type(context, e)).collect();
+        let region = Region::new();
+        region.append_block(Block::new(&types.iter().map(|&t| (t, location)).collect::<Vec<_>>()));
+        let operation = OperationBuilder::new("func.func", location)
+            .add_attributes(&[
+                (Identifier::new(context, "sym_name"), StringAttribute::new(context, name).into()),
+                (
+                    Identifier::new(context, "function_type"),
+                    TypeAttribute::new(FunctionType::new(context, &types, &[]).into()).into(),
+                ),
+            ])
+            .add_regions([region])
+            .build()
+            .expect("a function operation");
+        let entry = body(module.body().append_operation(operation), 0);
+        let arguments = arguments
+            .iter()
+            .enumerate()
+            .map(|(i, &elem)| Val {
+                raw: entry.argument(i).expect("as many arguments as types").into(),
+                elem,
+                lanes: 1,
+            })
+            .collect();
+        let block = Cell::new(entry);
+        (Self { level, context, location, entry, block, constants: RefCell::default() }, arguments)
+    }
+
+    /// Ends the function.
+    pub(super) fn finish(self) {
+        self.append("func.return", &[], &[], &[], vec![]);
+    }
+
+    fn r#type(&self, elem: Elem, lanes: u32) -> Type<'c> {
+        let scalar = elem_type(self.context, elem);
+        if lanes == 1 { scalar } else { Type::vector(&[u64::from(lanes)], scalar) }
+    }
+
+    fn append(
+        &self,
+        name: &str,
+        operands: &[Val<'c, 'a>],
+        results: &[Type<'c>],
+        attributes: &[(&str, Attribute<'c>)],
+        regions: Vec<Region<'c>>,
+    ) -> OperationRef<'c, 'a> {
+        let operands: Vec<Value<'c, 'a>> = operands.iter().map(|v| v.raw).collect();
+        let attributes: Vec<_> =
+            attributes.iter().map(|&(name, value)| (Identifier::new(self.context, name), value)).collect();
+        let operation = OperationBuilder::new(name, self.location)
+            .add_operands(&operands)
+            .add_results(results)
+            .add_attributes(&attributes)
+            .add_regions_vec(regions)
+            .build()
+            .expect("an operation of a loaded dialect");
+        self.block.get().append_operation(operation)
+    }
+
+    /// An operation with one result.
+    fn op(
+        &self,
+        name: &str,
+        operands: &[Val<'c, 'a>],
+        elem: Elem,
+        lanes: u32,
+        attributes: &[(&str, Attribute<'c>)],
+    ) -> Val<'c, 'a> {
+        let operation = self.append(name, operands, &[self.r#type(elem, lanes)], attributes, vec![]);
+        Val { raw: operation.result(0).expect("one result").into(), elem, lanes }
+    }
+
+    fn integer(&self, bits: u32, value: i64) -> Attribute<'c> {
+        IntegerAttribute::new(IntegerType::new(self.context, bits).into(), value).into()
+    }
+
+    /// A constant with these bits in each lane.
+    fn constant(&self, elem: Elem, lanes: u32, bits: Vec<u64>) -> Val<'c, 'a> {
+        if let Some(&value) = self.constants.borrow().get(&(elem, lanes, bits.clone())) {
+            return value;
+        }
+        let r#type = self.r#type(elem, lanes);
+        let element = |bits: u64| {
+            let text = match elem {
+                Elem::F32 => format!("0x{bits:08X} : f32"),
+                Elem::F64 => format!("0x{bits:016X} : f64"),
+                Elem::I1 | Elem::I16 | Elem::I32 | Elem::I64 | Elem::Ptr => {
+                    return IntegerAttribute::new(elem_type(self.context, elem), bits.cast_signed()).into();
+                }
+            };
+            Attribute::parse(self.context, &text).expect("a float attribute")
+        };
+        let attribute = match (lanes, bits.as_slice()) {
+            (1, &[bits]) => element(bits),
+            (_, &[bits]) => DenseElementsAttribute::splat(r#type, element(bits)).into(),
+            (_, many) => {
+                let elements: Vec<_> = many.iter().map(|&b| element(b)).collect();
+                DenseElementsAttribute::new(r#type, &elements).expect("as many elements as lanes").into()
+            }
+        };
+        let operation = OperationBuilder::new("arith.constant", self.location)
+            .add_results(&[r#type])
+            .add_attributes(&[(Identifier::new(self.context, "value"), attribute)])
+            .build()
+            .expect("a constant");
+        let position = self.constants.borrow().len();
+        let operation = self.entry.insert_operation(position, operation);
+        let value = Val { raw: operation.result(0).expect("one result").into(), elem, lanes };
+        self.constants.borrow_mut().insert((elem, lanes, bits), value);
+        value
+    }
+
+    /// The f32 `value` in each lane.
+    pub(super) fn f32(&self, value: f32, lanes: u32) -> Val<'c, 'a> {
+        self.constant(Elem::F32, lanes, vec![u64::from(value.to_bits())])
+    }
+
+    /// The f64 `value` in each lane.
+    pub(super) fn f64(&self, value: f64, lanes: u32) -> Val<'c, 'a> {
+        self.constant(Elem::F64, lanes, vec![value.to_bits()])
+    }
+
+    /// The integer `value` in each lane.
+    pub(super) fn int(&self, elem: Elem, value: i64, lanes: u32) -> Val<'c, 'a> {
+        self.constant(elem, lanes, vec![value.cast_unsigned()])
+    }
+
+    /// The lane numbers, as i32.
+    pub(super) fn iota_i32(&self, lanes: u32) -> Val<'c, 'a> {
+        self.constant(Elem::I32, lanes, (0..u64::from(lanes)).collect())
+    }
+
+    /// The lane numbers, as i64.
+    pub(super) fn iota_i64(&self, lanes: u32) -> Val<'c, 'a> {
+        self.constant(Elem::I64, lanes, (0..u64::from(lanes)).collect())
+    }
+
+    /// The lane numbers, as f32.
+    pub(super) fn iota_f32(&self, lanes: u32) -> Val<'c, 'a> {
+        self.constant(Elem::F32, lanes, (0..lanes).map(|l| u64::from((l as f32).to_bits())).collect())
+    }
+
+    /// A value of the type of its operands, of which all have one type.
+    pub(super) fn same(&self, name: &str, operands: &[Val<'c, 'a>]) -> Val<'c, 'a> {
+        self.op(name, operands, operands[0].elem, operands[0].lanes, &[])
+    }
+
+    /// A conversion to another element type.
+    pub(super) fn convert(&self, name: &str, value: Val<'c, 'a>, elem: Elem) -> Val<'c, 'a> {
+        self.op(name, &[value], elem, value.lanes, &[])
+    }
+
+    /// Lane-wise comparison.
+    pub(super) fn compare(&self, cmp: Cmp, a: Val<'c, 'a>, b: Val<'c, 'a>) -> Val<'c, 'a> {
+        let is_float = matches!(a.elem, Elem::F32 | Elem::F64);
+        let predicate = match (cmp, is_float) {
+            (Cmp::Eq, true) => 1,
+            (Cmp::Gt, true) => 2,
+            (Cmp::Lt, true) => 4,
+            (Cmp::Ne, true) => 6,
+            (Cmp::Unordered, _) => 14,
+            (Cmp::Eq, false) => 0,
+            (Cmp::Ne, false) => 1,
+            (Cmp::Lt, false) => 2,
+            (Cmp::Gt, false) => 4,
+            (Cmp::BelowUnsigned, _) => 6,
+        };
+        let name = if is_float { "arith.cmpf" } else { "arith.cmpi" };
+        self.op(name, &[a, b], Elem::I1, a.lanes, &[("predicate", self.integer(64, predicate))])
+    }
+
+    /// `condition ? then : other`, lane-wise.
+    pub(super) fn select(
+        &self,
+        condition: Val<'c, 'a>,
+        then: Val<'c, 'a>,
+        other: Val<'c, 'a>,
+    ) -> Val<'c, 'a> {
+        self.op("arith.select", &[condition, then, other], then.elem, then.lanes, &[])
+    }
+
+    /// The value in every lane.
+    pub(super) fn widen(&self, value: Val<'c, 'a>, lanes: u32) -> Val<'c, 'a> {
+        if value.lanes == lanes {
+            return value;
+        }
+        self.op("vector.broadcast", &[value], value.elem, lanes, &[])
+    }
+
+    /// The lanes of `value` in another order, or some of them.
+    pub(super) fn shuffle(&self, value: Val<'c, 'a>, order: &[i64]) -> Val<'c, 'a> {
+        let mask = DenseI64ArrayAttribute::new(self.context, order).into();
+        let lanes = u32::try_from(order.len()).expect("few lanes");
+        // A vector of one lane is not a scalar.
+        debug_assert!(lanes > 1);
+        self.op("vector.shuffle", &[value, value], value.elem, lanes, &[("mask", mask)])
+    }
+
+    /// One lane.
+    pub(super) fn lane(&self, value: Val<'c, 'a>, lane: i64) -> Val<'c, 'a> {
+        let position = DenseI64ArrayAttribute::new(self.context, &[lane]).into();
+        self.op("vector.extract", &[value], value.elem, 1, &[("static_position", position)])
+    }
+
+    /// `base + index * size of elem`; `index` may be a vector.
+    pub(super) fn offset(&self, base: Val<'c, 'a>, index: Val<'c, 'a>, elem: Elem) -> Val<'c, 'a> {
+        // The least i32 marks an index that is an operand.
+        let dynamic = DenseI32ArrayAttribute::new(self.context, &[i32::MIN]).into();
+        let r#type = TypeAttribute::new(elem_type(self.context, elem)).into();
+        self.op(
+            "llvm.getelementptr",
+            &[base, index],
+            Elem::Ptr,
+            index.lanes,
+            &[("rawConstantIndices", dynamic), ("elem_type", r#type)],
+        )
+    }
+
+    /// Loads `lanes` consecutive elements.
+    pub(super) fn load(&self, pointer: Val<'c, 'a>, memory: Memory, lanes: u32) -> Val<'c, 'a> {
+        let alignment = self.integer(64, memory.align_bytes);
+        self.op("llvm.load", &[pointer], memory.elem, lanes, &[("alignment", alignment)])
+    }
+
+    /// Loads the elements whose mask is set, at one pointer or one pointer per lane; zero elsewhere.
+    pub(super) fn load_masked(&self, pointer: Val<'c, 'a>, memory: Memory, mask: Val<'c, 'a>) -> Val<'c, 'a> {
+        let zero = self.constant(memory.elem, mask.lanes, vec![0]);
+        let name = if pointer.lanes == 1 { "llvm.intr.masked.load" } else { "llvm.intr.masked.gather" };
+        let alignment = self.integer(32, memory.align_bytes);
+        self.op(name, &[pointer, mask, zero], memory.elem, mask.lanes, &[("alignment", alignment)])
+    }
+
+    /// Stores consecutive elements, where the mask is set if there is one.
+    pub(super) fn store(
+        &self,
+        pointer: Val<'c, 'a>,
+        value: Val<'c, 'a>,
+        align_bytes: i64,
+        mask: Option<Val<'c, 'a>>,
+    ) {
+        match mask {
+            None => {
+                let alignment = [("alignment", self.integer(64, align_bytes))];
+                self.append("llvm.store", &[value, pointer], &[], &alignment, vec![]);
+            }
+            Some(mask) => {
+                let alignment = [("alignment", self.integer(32, align_bytes))];
+                self.append("llvm.intr.masked.store", &[value, pointer, mask], &[], &alignment, vec![]);
+            }
+        }
+    }
+
+    /// `for index in (low..high).step_by(step)`, carrying values.
+    pub(super) fn for_loop(
+        &self,
+        (low, high, step): (Val<'c, 'a>, Val<'c, 'a>, i64),
+        carried: &[Val<'c, 'a>],
+        emit_body: impl FnOnce(Val<'c, 'a>, &[Val<'c, 'a>]) -> Vec<Val<'c, 'a>>,
+    ) -> Vec<Val<'c, 'a>> {
+        let step = self.int(Elem::I64, step, 1);
+        let types: Vec<_> = carried.iter().map(|v| self.r#type(v.elem, v.lanes)).collect();
+        let arguments: Vec<_> = std::iter::once(&self.r#type(Elem::I64, 1))
+            .chain(&types)
+            .map(|&r#type| (r#type, self.location))
+            .collect();
+        let region = Region::new();
+        region.append_block(Block::new(&arguments));
+        let operands: Vec<_> = [low, high, step].into_iter().chain(carried.iter().copied()).collect();
+        let operation = self.append("scf.for", &operands, &types, &[], vec![region]);
+        let block = body(operation, 0);
+        let of = |raw: Value<'c, 'a>, like: &Val<'c, 'a>| Val { raw, ..*like };
+        let index = of(block.argument(0).expect("the induction variable").into(), &low);
+        let inner: Vec<_> = carried
+            .iter()
+            .enumerate()
+            .map(|(i, v)| of(block.argument(i + 1).expect("a carried value").into(), v))
+            .collect();
+        let outer = self.block.replace(block);
+        let yielded = emit_body(index, &inner);
+        self.append("scf.yield", &yielded, &[], &[], vec![]);
+        self.block.set(outer);
+        carried
+            .iter()
+            .enumerate()
+            .map(|(i, v)| of(operation.result(i).expect("a result per carried value").into(), v))
+            .collect()
+    }
+
+    /// `if condition { .. }`.
+    pub(super) fn if_then(&self, condition: Val<'c, 'a>, emit_body: impl FnOnce()) {
+        self.if_then_yield(condition, &mut [], |_| emit_body());
+    }
+
+    /// `if condition { .. }` with a body that changes `values`.
+    pub(super) fn if_then_yield(
+        &self,
+        condition: Val<'c, 'a>,
+        values: &mut [Val<'c, 'a>],
+        emit_body: impl FnOnce(&mut [Val<'c, 'a>]),
+    ) {
+        let (then, other) = (Region::new(), Region::new());
+        then.append_block(Block::new(&[]));
+        let unchanged = values.to_vec();
+        if !unchanged.is_empty() {
+            other.append_block(Block::new(&[]));
+        }
+        let types: Vec<_> = values.iter().map(|v| self.r#type(v.elem, v.lanes)).collect();
+        let operation = self.append("scf.if", &[condition], &types, &[], vec![then, other]);
+        let outer = self.block.replace(body(operation, 0));
+        emit_body(values);
+        self.append("scf.yield", values, &[], &[], vec![]);
+        if !unchanged.is_empty() {
+            self.block.set(body(operation, 1));
+            self.append("scf.yield", &unchanged, &[], &[], vec![]);
+        }
+        self.block.set(outer);
+        for (i, value) in values.iter_mut().enumerate() {
+            value.raw = operation.result(i).expect("a result per value").into();
+        }
+    }
+}
+
+fn body<'c, 'a>(operation: OperationRef<'c, 'a>, region: usize) -> BlockRef<'c, 'a> {
+    operation.region(region).ok().and_then(|r| r.first_block()).expect("a region with a block")
+}
+
+fn elem_type(context: &Context, elem: Elem) -> Type<'_> {
+    match elem {
+        Elem::F32 => Type::float32(context),
+        Elem::F64 => Type::float64(context),
+        Elem::I1 => IntegerType::new(context, 1).into(),
+        Elem::I16 => IntegerType::new(context, 16).into(),
+        Elem::I32 => IntegerType::new(context, 32).into(),
+        Elem::I64 => IntegerType::new(context, 64).into(),
+        Elem::Ptr => llvm::r#type::pointer(context, 0),
+    }
+}

@@ -1,0 +1,3 @@
+//! Code generation: [`RowKernel`](titan_ir::kernel::RowKernel)s become machine code through MLIR and LLVM.
+
+pub mod cpu;
