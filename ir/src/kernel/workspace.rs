@@ -127,12 +127,66 @@ pub fn contract(spec: &Contract) -> Workspace {
     }
 }
 
+/// Most queries of one attention tile.
+pub const MAX_QUERY_TILE: u64 = 32;
+
+/// Keys whose scores one attention tile holds.
+pub const KEY_BLOCK: u64 = 128;
+
+/// Packed keys are a multiple of this.
+const KEY_GRAIN: u64 = 8;
+
+/// The packed length of a head is a multiple of this: the widest vector.
+const HEAD_GRAIN: u64 = 16;
+
+/// Sizes attention packs and pads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AttentionSizes {
+    /// Key and value tokens, padded.
+    pub keys: u64,
+    /// Elements of a head, padded.
+    pub head_dim: u64,
+}
+
+impl AttentionSizes {
+    /// The sizes of `spec`.
+    pub fn new(spec: &Attention) -> Self {
+        Self {
+            keys: spec.kv_tokens.next_multiple_of(KEY_GRAIN),
+            head_dim: spec.head_dim.next_multiple_of(HEAD_GRAIN),
+        }
+    }
+
+    /// 32-bit words of each buffer of a forward task: packed keys, packed values, packed queries, scores, probabilities, result.
+    pub fn forward_words(&self) -> [u64; 6] {
+        let (of_keys, of_queries) = (self.keys * self.head_dim, MAX_QUERY_TILE * self.head_dim);
+        let scores = KEY_BLOCK * MAX_QUERY_TILE;
+        [of_keys, of_keys, of_queries, scores, scores, of_queries]
+    }
+
+    /// 32-bit words of each buffer of a backward task: keys, values and keys packed the other way, gradients of keys and values; queries and gradients of the
+    /// result packed both ways; scores, gradients of probabilities, both rounded for products over queries, the latter for products over keys;
+    /// gradient of queries.
+    pub fn backward_words(&self) -> [u64; 15] {
+        let (k, q) = (self.keys * self.head_dim, MAX_QUERY_TILE * self.head_dim);
+        let s = KEY_BLOCK * MAX_QUERY_TILE;
+        [k, k, k, k, k, q, q, q, q, s, s, s, s, s, q]
+    }
+}
+
+/// Bytes of a buffer of `words` within scratch: whole cache lines, and room to write a vector past the end.
+pub fn buffer_bytes(words: u64) -> u64 {
+    (words * 4).next_multiple_of(64) + PACK_SLACK_BYTES
+}
+
 /// Scratch of attention, forward.
-pub fn attention(_spec: &Attention) -> Workspace {
-    Workspace::default()
+pub fn attention(spec: &Attention) -> Workspace {
+    let words = AttentionSizes::new(spec).forward_words();
+    Workspace { shared_bytes: 0, per_thread_bytes: words.into_iter().map(buffer_bytes).sum() }
 }
 
 /// Scratch of attention, backward.
-pub fn attention_grad(_spec: &Attention) -> Workspace {
-    Workspace::default()
+pub fn attention_grad(spec: &Attention) -> Workspace {
+    let words = AttentionSizes::new(spec).backward_words();
+    Workspace { shared_bytes: 0, per_thread_bytes: words.into_iter().map(buffer_bytes).sum() }
 }

@@ -4,6 +4,7 @@
 //! Results differ between instruction sets, never with the number of threads: each output element has one fixed order of
 //! operations. Kernels allocate nothing; their scratch has the size `titan_ir::kernel::workspace` gives.
 
+mod attention;
 pub mod bf16;
 mod gemm;
 mod isa;
@@ -11,6 +12,7 @@ mod pack;
 pub mod peak;
 mod simd;
 
+pub use attention::{attention, attention_grad, attention_grad_on, attention_on};
 pub use gemm::{Epilogue, RowKernelFn, contract, contract_on};
 pub use isa::Isa;
 

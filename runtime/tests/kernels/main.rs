@@ -1,4 +1,5 @@
 //! The hand-written kernels against slow, obvious f64 loops.
 
+mod attention;
 mod contract;
 mod support;

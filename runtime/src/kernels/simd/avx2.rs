@@ -33,6 +33,7 @@ impl Simd for Avx2 {
     const LANES: usize = 8;
     const PAIRS: bool = false;
     const MR: usize = 6;
+    const ROWS: usize = 4;
 
     #[inline(always)]
     unsafe fn zero() -> __m256 {

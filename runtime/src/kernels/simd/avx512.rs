@@ -51,6 +51,7 @@ impl<const P: bool> Simd for Avx512<P> {
     const LANES: usize = 16;
     const PAIRS: bool = P;
     const MR: usize = 14;
+    const ROWS: usize = 8;
 
     #[inline(always)]
     unsafe fn zero() -> __m512 {

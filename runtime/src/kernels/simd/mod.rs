@@ -32,6 +32,8 @@ pub(crate) trait Simd: Copy {
     const PAIRS: bool;
     /// Rows of the matrix-product tile whose width is two vectors.
     const MR: usize;
+    /// Rows of the tile whose width is one or two vectors, in attention: divides 8.
+    const ROWS: usize;
 
     unsafe fn zero() -> Self::V;
     unsafe fn splat(x: f32) -> Self::V;

@@ -16,6 +16,7 @@ impl Simd for Portable {
     const LANES: usize = 4;
     const PAIRS: bool = false;
     const MR: usize = 4;
+    const ROWS: usize = 4;
 
     #[inline(always)]
     unsafe fn zero() -> [f32; 4] {
