@@ -1,8 +1,21 @@
 //! Passes: module to module. Every optimisation of Titan is one, every user-guarding proof a check.
 //!
-//! `pipeline` lists them in order with reasons; `registry` names them for filetests and `titanc opt`.
+//! [`pipeline`] lists them in order with reasons; [`registry`] names them for filetests and `titanc opt`.
 
-// pub mod pass;
-// pub mod manager;
-// pub mod pipeline;
-// pub mod registry;
+pub mod manager;
+pub mod pass;
+pub mod pipeline;
+pub mod registry;
+
+// Graph: global shapes.
+pub mod accumulate;
+pub mod autodiff;
+pub mod optimizer;
+pub mod simplify;
+
+// Sharded: layouts.
+
+// Local: per-rank shapes.
+pub mod remat;
+
+// Kernels and plan.

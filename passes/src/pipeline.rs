@@ -1,21 +1,50 @@
 //! The pipeline: what happens to a traced module until it is a plan, and why in this order.
 
+use crate::accumulate::Accumulate;
+use crate::autodiff::Autodiff;
 use crate::manager::Step;
+use crate::optimizer::Optimizer;
+use crate::remat::Remat;
+use crate::simplify::Simplify;
 use titan_ir::Stage;
 
 /// Options of all passes: each pass is its own options.
 #[derive(Debug, Clone, Default)]
-pub struct PipelineOptions {}
+pub struct PipelineOptions {
+    /// Gradient accumulation.
+    pub accumulate: Accumulate,
+    /// Clipping and optimizer.
+    pub optimizer: Optimizer,
+    /// Algebra.
+    pub simplify: Simplify,
+    /// Recomputation.
+    pub remat: Remat,
+}
 
 /// The steps from a traced module to a plan.
-pub fn pipeline(_options: PipelineOptions) -> Vec<Step> {
+pub fn pipeline(options: PipelineOptions) -> Vec<Step> {
+    let PipelineOptions { accumulate, optimizer, simplify, remat } = options;
     vec![
         Step::Begin(Stage::Graph),
-        // Sharded: layouts everywhere, then explicit changes of layout.
-        // Step::run(propagate), Step::run(insert_reshard), Step::Begin(Stage::Sharded),
-        // Local: per-rank shapes, collectives.
-        // Step::run(localize), Step::Begin(Stage::Local), Step::run(remat), Step::run(bucket),
-        // Kernels.
-        // Step::run(fuse), Step::Begin(Stage::Kernels), schedule, check collectives, place, check memory, emit-plan.
+        // Gradients first, on the global graph: everything after treats forward and backward alike, so that gradients are
+        // sharded, fused and placed by the same rules as activations.
+        Step::run(Autodiff),
+        // Microbatches share one forward and backward; what follows must only see the sums.
+        Step::run(accumulate),
+        Step::run(optimizer),
+        // Now that every consumer is there: the rules that made the nodes above did not look around themselves.
+        Step::run(simplify),
+        // Layouts of weights and batch are known; all others follow. Where neighbours disagree a reshard is inserted,
+        // and nothing else moves data between ranks.
+        // Step::run(propagate), Step::run(insert_reshard),
+        // Step::Begin(Stage::Sharded),
+        // Per-rank shapes, collectives in place of reshards.
+        // Step::run(localize),
+        // Step::Begin(Stage::Local),
+        // Collectives and activations are explicit: what is worth keeping until backward can be told by bytes. Before
+        // fusion, which fuses what is recomputed into its readers; no common subexpressions are merged from here on.
+        Step::run(remat),
+        // Step::run(bucket), Step::run(fuse),
+        // Step::Begin(Stage::Kernels),
     ]
 }

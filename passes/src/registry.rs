@@ -1,7 +1,12 @@
 //! Passes and checks by name, with options: `titanc opt -p NAME[:key=value...]` and the first line of a filetest.
 
+use crate::accumulate::Accumulate;
+use crate::autodiff::Autodiff;
 use crate::manager::Step;
+use crate::optimizer::Optimizer;
 use crate::pass::{Check, Pass};
+use crate::remat::Remat;
+use crate::simplify::{Cse, Dce, Simplify};
 use std::collections::BTreeMap;
 use std::str::FromStr;
 use titan_ir::{Diag, DiagResult};
@@ -12,8 +17,36 @@ type MakePass = fn(&mut PassArgs<'_>) -> DiagResult<Box<dyn Pass>>;
 /// Makes a check.
 type MakeCheck = fn() -> Box<dyn Check>;
 
-/// Every pass, in pipeline order. The default value of a pass is its name alone.
-const PASSES: &[(&str, MakePass)] = &[];
+/// Every pass, in pipeline order, then those that are no part of the pipeline.
+const PASSES: &[(&str, MakePass)] = &[
+    ("autodiff", |_| Ok(Box::new(Autodiff))),
+    ("accumulate", |args| {
+        let mut pass = Accumulate::default();
+        args.set("microbatches", &mut pass.num_microbatches)?;
+        Ok(Box::new(pass))
+    }),
+    ("optimizer", |args| {
+        let mut pass = Optimizer::default();
+        args.set("max_norm", &mut pass.max_norm)?;
+        args.set("decoupled", &mut pass.decoupled)?;
+        args.set("steps", &mut pass.num_steps)?;
+        Ok(Box::new(pass))
+    }),
+    ("simplify", |args| {
+        let mut pass = Simplify::default();
+        args.set("reassociate", &mut pass.reassociate)?;
+        Ok(Box::new(pass))
+    }),
+    ("remat", |args| {
+        let mut pass = Remat::default();
+        args.set("mode", &mut pass.checkpointing)?;
+        args.set("reshard", &mut pass.reshard_after_forward)?;
+        args.set("cheap", &mut pass.cheap)?;
+        Ok(Box::new(pass))
+    }),
+    ("cse", |_| Ok(Box::new(Cse))),
+    ("dce", |_| Ok(Box::new(Dce))),
+];
 
 /// Every check, in pipeline order.
 const CHECKS: &[(&str, MakeCheck)] = &[];
@@ -45,7 +78,8 @@ fn step(spec: &str) -> DiagResult<Step> {
         Step::Check(make())
     } else {
         let known: Vec<&str> = pass_names().chain(CHECKS.iter().map(|(n, _)| *n)).collect();
-        return Err(Diag::new("T0211", format!("there is no pass `{name}`")).note(format!("there are {}", known.join(", "))));
+        return Err(Diag::new("T0211", format!("there is no pass `{name}`"))
+            .note(format!("there are {}", known.join(", "))));
     };
     match args.args.keys().next() {
         None => Ok(step),

@@ -1,0 +1,46 @@
+//! One file per op, or per op and its gradient.
+
+pub mod adamw;
+pub mod attention;
+pub mod binary;
+pub mod broadcast;
+pub mod cast;
+pub mod collective;
+pub mod cross_entropy;
+pub mod einsum;
+pub mod embedding;
+pub mod full;
+pub mod guard;
+pub mod index;
+pub mod launch;
+pub mod pad;
+pub mod reduce_sum;
+pub mod reshape;
+pub mod reshard;
+pub mod rms_norm;
+pub mod rope;
+pub mod silu;
+pub mod unary;
+mod util;
+
+pub use adamw::AdamW;
+pub use attention::{Attention, AttentionGrad};
+pub use binary::{Add, Div, Max, Min, Mul, Sub};
+pub use broadcast::Broadcast;
+pub use cast::Cast;
+pub use collective::{AllGather, AllReduce, RankSlice, ReduceScatter};
+pub use cross_entropy::{CrossEntropy, CrossEntropyGrad};
+pub use einsum::Einsum;
+pub use embedding::{Embedding, EmbeddingGrad};
+pub use full::Full;
+pub use guard::Guard;
+pub use index::Index;
+pub use launch::Launch;
+pub use pad::{Pad, TakeRows};
+pub use reduce_sum::ReduceSum;
+pub use reshape::Reshape;
+pub use reshard::Reshard;
+pub use rms_norm::{RmsNorm, RmsNormGrad};
+pub use rope::Rope;
+pub use silu::{Silu, SiluGrad};
+pub use unary::{Neg, Sqrt};
