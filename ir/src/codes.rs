@@ -28,6 +28,105 @@ const fn row(code: &'static str, title: &'static str, explanation: &'static str)
 /// All codes, in ascending order.
 pub const CODES: &[Code] = &[
     row(
+        "T0001",
+        "unreadable text",
+        "The file holds a character or a literal that the text form of the IR does not have: a control character, \
+         a string that does not end, a number out of range.",
+    ),
+    row(
+        "T0002",
+        "syntax error in IR text",
+        "Something else was expected at this place. Dump a module with `titanc build --dump-ir` to see the form.",
+    ),
+    row("T0003", "unknown op", "The op table has no op of this name."),
+    row(
+        "T0004",
+        "bad attribute",
+        "An attribute is missing, unknown to its op, written twice, or of another kind than the op expects.",
+    ),
+    row(
+        "T0005",
+        "unknown name",
+        "A value, mesh axis, parameter or element type of this name does not exist at this place. Values are \
+         defined before they are used.",
+    ),
+    row("T0006", "defined twice", "Every value of a function and every axis of the mesh is defined once."),
+    row(
+        "T0101",
+        "wrong number of operands",
+        "The op takes another number of operands, or a kernel has another number of buffers. The message gives \
+         both.",
+    ),
+    row(
+        "T0102",
+        "wrong element type",
+        "An operand has an element type the op does not take, or operands that must agree do not. Nothing is \
+         converted silently: insert a `cast`.",
+    ),
+    row(
+        "T0103",
+        "dimensions do not fit",
+        "Operands, attributes and results do not fit each other. The message gives both sides.",
+    ),
+    row(
+        "T0104",
+        "wrong number of dimensions",
+        "An operand has more or fewer dimensions than the op takes, or an attribute names a dimension it does not \
+         have.",
+    ),
+    row(
+        "T0105",
+        "attribute without meaning",
+        "An attribute has the right kind but a value the op cannot compute with, such as a contraction that is \
+         not one matrix product.",
+    ),
+    row(
+        "T0106",
+        "not divisible",
+        "A dimension must be a multiple of another number, such as query heads of key heads. The message gives \
+         both.",
+    ),
+    row(
+        "T0130",
+        "value not defined once before its use",
+        "Functions are straight-line: every value is a parameter or the result of one operation, above all of its \
+         uses.",
+    ),
+    row(
+        "T0131",
+        "type differs from the op's rule",
+        "The written type of a result is not what the op gives for its operands. The message gives both.",
+    ),
+    row(
+        "T0132",
+        "layout differs from the op's sharding rule",
+        "The operands' placements on the mesh do not fit the op, or the result is not placed as the op leaves it. \
+         A `reshard` changes a placement.",
+    ),
+    row(
+        "T0133",
+        "op at the wrong stage",
+        "The op does not exist at the module's stage: no `reshard` in per-rank programs, and only kernels, \
+         collectives, views and copies at the end.",
+    ),
+    row(
+        "T0134",
+        "bad function result",
+        "A result that updates a parameter has the parameter's type, and every parameter is updated at most once.",
+    ),
+    row(
+        "T0135",
+        "bad mesh or placement",
+        "Axes of a mesh have different names and at least one rank, and a placement names an axis and a dimension \
+         that exist.",
+    ),
+    row(
+        "T0136",
+        "name used twice",
+        "Functions, and within a function parameters and outputs, have different names. Functions share a state \
+         tensor by name: its types must then agree.",
+    ),
+    row(
         "T0211",
         "unknown pass",
         "A pass or checker named on the command line does not exist, or is not a step of the pipeline. The note lists the \

@@ -115,7 +115,9 @@ impl OpRules for AdamW {
         let top = b.mul(size, m);
         let step = b.div(top, bottom);
         let p = b.sub(p, step);
-        [p, m, v].map(|x| b.result(Out::Full, DType::F32, x));
+        for x in [p, m, v] {
+            b.result(Out::Full, DType::F32, x);
+        }
         Lowering::Fragment(b.finish())
     }
     fn cost(&self, ins: &[&TensorType], outs: &[&TensorType]) -> Cost {

@@ -43,7 +43,7 @@ fn check(name: &str, scale: f64, q: &TensorType, k: &TensorType, v: &TensorType)
     want_dims(name, "k", k, &[q.dims[0], k.dims[1], k.dims[2], q.dims[3]])?;
     want_dtype(name, "v", v, q.dtype)?;
     want_dims(name, "v", v, &k.dims)?;
-    if q.dims[2] % k.dims[2] != 0 {
+    if !q.dims[2].is_multiple_of(k.dims[2]) {
         let message =
             format!("`{name}`: {} query heads are no multiple of {} key heads", q.dims[2], k.dims[2]);
         return Err(Diag::new("T0106", message));
