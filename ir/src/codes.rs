@@ -143,6 +143,43 @@ pub const CODES: &[Code] = &[
         "An option in braces after a pass name is unknown to that pass, or its value is not of the option's type.",
     ),
     row(
+        "T0301",
+        "layout does not fit",
+        "A layout names an axis the mesh does not have, shards a dimension the tensor does not have, or stores a parameter as \
+         partial sums. Layouts come from the parallel plan of a model, or from the text of a module.",
+    ),
+    row(
+        "T0302",
+        "batch cannot be divided",
+        "Every data-parallel rank gets the same number of sequences, so the global batch (one microbatch over all ranks) must be \
+         a multiple of data_parallel_replicate_degree x data_parallel_shard_degree. Weights need not divide: their last \
+         shards are padded.",
+    ),
+    row(
+        "T0303",
+        "collective along an inner dimension",
+        "Changing a layout here needs a gather, scatter or slice of a dimension other than the first. Collectives concatenate and \
+         cut whole buffers, which is dimension 0. Shard dimension 0, or give both sides the same layout.",
+    ),
+    row(
+        "T0304",
+        "cuts of one dimension out of order",
+        "Several mesh axes cut the same dimension, outermost axis first. An outer cut cannot be made or undone while an inner one \
+         stands, because the chunks would come out in another order. Reshard along the inner axis first.",
+    ),
+    row(
+        "T0305",
+        "uneven cut of an uneven cut",
+        "A dimension is cut along two mesh axes and the outer cut leaves chunks of different sizes. Only a dimension cut along one \
+         axis may be uneven.",
+    ),
+    row(
+        "T0306",
+        "padding would reach a number",
+        "Unevenly cut tensors end in rows of zeros on the last ranks. An op here may turn those zeros into something else, and a \
+         later op sums over them or stores them. Make the dimension a multiple of the ranks, or replicate the tensor first.",
+    ),
+    row(
         "T0400",
         "configuration file cannot be read",
         "The file named on the command line or by --job.config_file does not exist, is not readable, or is not UTF-8 text. \

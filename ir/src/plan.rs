@@ -72,6 +72,17 @@ pub enum Domain {
     },
 }
 
+/// One tensor of a collective.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CollectivePart {
+    /// Elements a rank gives.
+    pub src_len: u64,
+    /// What a rank gives.
+    pub src: Address,
+    /// What a rank gets: `src_len` times the ranks for a gather, divided by them for a reduce-scatter, else `src_len`.
+    pub dst: Address,
+}
+
 /// One thing to do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Action {
@@ -118,20 +129,16 @@ pub enum Action {
         /// Operands and result.
         args: [Address; 3],
     },
-    /// A collective along a mesh axis.
+    /// A collective along a mesh axis, of one or more tensors at once: the ranks meet once for all parts.
     Collective {
         /// Which.
         kind: CollectiveKind,
         /// Over the ranks along this axis.
         axis: AxisId,
-        /// Element type.
+        /// Element type of every part.
         dtype: DType,
-        /// Elements a rank gives.
-        src_len: u64,
-        /// What a rank gives.
-        src: Address,
-        /// What a rank gets.
-        dst: Address,
+        /// The tensors, in the order of the op's operands.
+        parts: Vec<CollectivePart>,
     },
     /// Copy bytes.
     Copy {

@@ -1,16 +1,21 @@
 //! Communication along a mesh axis, on per-rank tensors.
 //!
+//! A gather, reduce-scatter or all-reduce takes any number of tensors of one element type and gives as many: the ranks meet once for
+//! all of them, and each is treated alone (result `i` is that of operand `i`). A plan has one collective with a part per tensor.
+//!
 //! [`OpRules::eval`] gives what rank 0 gets when all ranks hold the same operand; the evaluator of ranks knows better.
 
 use crate::attrs::{Attr, AttrReader, Attrs};
 use crate::eval::Tensor;
 use crate::kernel::{CollectiveKind, ReduceKind};
-use crate::ops::util::{AFTER_AUTODIFF, map, operands, tensor, want_float, want_not_scalar};
-use crate::shard::{ShardRule, letter};
+use crate::ops::util::{
+    AFTER_AUTODIFF, letters, map, operands, tensor, want_dtype, want_float, want_not_scalar,
+};
+use crate::shard::{Factors, ShardRule, letter};
 use crate::{
     AxisId, Cost, DType, Diag, DiagResult, Lowering, Numerics, Op, OpRules, TensorType, Types, Vjp, VjpCx,
 };
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 /// The ranks' operands, one after the other along dimension 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,12 +57,24 @@ pub struct RankSlice {
     pub ranks: u64,
 }
 
-/// Shards of the operand mean nothing here: all factors are replicated.
+/// Shards of the operands mean nothing here: all factors are replicated.
 fn closed_rule(ins: &[&TensorType]) -> ShardRule {
-    let rank = ins[0].rank();
-    let mut rule = ShardRule::pointwise(rank, 1);
+    let tensors: Vec<Factors> = ins.iter().map(|ty| letters(ty.rank())).collect();
+    let rank = ins.iter().map(|ty| ty.rank()).max().unwrap_or(0);
+    let mut rule = ShardRule::pointwise(rank, 0);
     rule.replicated = (0..rank).map(letter).collect();
-    rule
+    ShardRule { ins: tensors.clone(), outs: tensors, ..rule }
+}
+
+/// Checks that there is one tensor, or where `is_many` several of one element type.
+fn check_operands(name: &str, is_many: bool, ins: &[&TensorType]) -> DiagResult<()> {
+    if !is_many {
+        return operands::<1>(name, ins).map(|_| ());
+    }
+    let Some((first, rest)) = ins.split_first() else {
+        return Err(Diag::new("T0101", format!("`{name}` takes 1 operand or more, got 0")));
+    };
+    rest.iter().try_for_each(|x| want_dtype(name, "every operand", x, first.dtype))
 }
 
 fn check_ranks(name: &str, ranks: u64) -> DiagResult<()> {
@@ -98,7 +115,7 @@ fn sample(dims: &[u64]) -> Vec<TensorType> {
 }
 
 macro_rules! collective {
-    ($($ty:ident, $name:literal { $($reduce:ident)? }, $lower:expr, $infer:expr, $eval:expr, $sample:expr, $numerics:ident;)*) => { $(
+    ($($ty:ident, $name:literal { $($reduce:ident)? }, $is_many:literal, $lower:expr, $infer:expr, $eval:expr, $sample:expr, $numerics:ident;)*) => { $(
         impl OpRules for $ty {
             fn name(&self) -> &'static str {
                 $name
@@ -119,10 +136,10 @@ macro_rules! collective {
                 attrs.finish().map(|()| op)
             }
             fn infer(&self, ins: &[&TensorType]) -> DiagResult<Types> {
-                let [x] = operands($name, ins)?;
+                check_operands($name, $is_many, ins)?;
                 check_ranks($name, self.ranks)?;
                 let infer: fn(&Self, &TensorType) -> DiagResult<TensorType> = $infer;
-                Ok(smallvec![infer(self, x)?])
+                ins.iter().map(|x| infer(self, x)).collect()
             }
             fn vjp(&self, _: &mut VjpCx<'_>) -> DiagResult<Vjp> {
                 Ok(Vjp::NotDifferentiable(AFTER_AUTODIFF))
@@ -142,7 +159,7 @@ macro_rules! collective {
             }
             fn eval(&self, ins: &[&Tensor], outs: &[&TensorType]) -> SmallVec<[Tensor; 2]> {
                 let eval: fn(&Self, &Tensor, &TensorType) -> Tensor = $eval;
-                smallvec![eval(self, ins[0], outs[0])]
+                ins.iter().zip(outs).map(|(x, out)| eval(self, x, out)).collect()
             }
             fn numerics(&self) -> Numerics {
                 Numerics::$numerics
@@ -156,16 +173,19 @@ macro_rules! collective {
 
 collective! {
     AllGather, "all_gather" {},
-        |op| Lowering::Collective(CollectiveKind::AllGather, op.axis),
+        true, |op| Lowering::Collective(CollectiveKind::AllGather, op.axis),
         |op, x| {
             want_not_scalar("all_gather", "the operand", x)?;
             Ok(with_rows(x, x.dims[0] * op.ranks))
         },
         |op, x, out| tensor(out, x.data.repeat(op.ranks as usize)),
-        vec![(Self { axis: AxisId(0), ranks: 2 }, sample(&[3, 5]))],
+        vec![
+            (Self { axis: AxisId(0), ranks: 2 }, sample(&[3, 5])),
+            (Self { axis: AxisId(0), ranks: 2 }, [sample(&[3, 5]), sample(&[1])].concat()),
+        ],
         Exact;
     ReduceScatter, "reduce_scatter" { reduce },
-        |op| Lowering::Collective(CollectiveKind::ReduceScatter(op.reduce), op.axis),
+        true, |op| Lowering::Collective(CollectiveKind::ReduceScatter(op.reduce), op.axis),
         |op, x| {
             want_float("reduce_scatter", "the operand", x)?;
             want_not_scalar("reduce_scatter", "the operand", x)?;
@@ -179,10 +199,13 @@ collective! {
             let part = &x.data[..out.num_elements() as usize];
             tensor(out, part.iter().map(|&x| op.reduce.of_copies(x, op.ranks)).collect())
         },
-        vec![(Self { axis: AxisId(0), ranks: 2, reduce: ReduceKind::Sum }, sample(&[6, 5]))],
+        vec![
+            (Self { axis: AxisId(0), ranks: 2, reduce: ReduceKind::Sum }, sample(&[6, 5])),
+            (Self { axis: AxisId(0), ranks: 2, reduce: ReduceKind::Sum }, [sample(&[2]), sample(&[4, 3])].concat()),
+        ],
         Rounding;
     AllReduce, "all_reduce" { reduce },
-        |op| Lowering::Collective(CollectiveKind::AllReduce(op.reduce), op.axis),
+        true, |op| Lowering::Collective(CollectiveKind::AllReduce(op.reduce), op.axis),
         |_, x| {
             want_float("all_reduce", "the operand", x)?;
             Ok(TensorType::new(x.dtype, &x.dims))
@@ -194,7 +217,7 @@ collective! {
         ],
         Rounding;
     RankSlice, "rank_slice" {},
-        |op| Lowering::RankSlice(op.axis),
+        false, |op| Lowering::RankSlice(op.axis),
         |op, x| {
             want_not_scalar("rank_slice", "the operand", x)?;
             Ok(with_rows(x, x.dims[0].div_ceil(op.ranks)))
