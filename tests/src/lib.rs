@@ -1,0 +1,3 @@
+//! Tests of the whole workspace, and what they share.
+
+pub mod decoder;
