@@ -290,6 +290,125 @@ pub const CODES: &[Code] = &[
          suit the degrees and batch sizes.",
     ),
     row(
+        "T0800",
+        "unknown dataset",
+        "training.dataset names one of torchtitan's datasets: c4_test, c4 or c4_validation. For text of your own keep one of \
+         these names, which decides how ranks share the records, and set training.dataset_path.",
+    ),
+    row(
+        "T0801",
+        "dataset is on the network",
+        "c4 and c4_validation without a path are downloaded by torchtitan. titan-run opens no network connection: set \
+         training.dataset_path to a folder that holds the downloaded .json.gz files.",
+    ),
+    row(
+        "T0802",
+        "no training text there",
+        "training.dataset_path does not exist or holds no file with a known ending: .json, .jsonl, .ndjson (one JSON object \
+         with a field `text` a line), .txt, .md, .text (one record a file), each also as .gz or .zst. Sub-folders are \
+         searched, hidden entries are not. A folder that holds JSON lines is read as those alone.",
+    ),
+    row(
+        "T0803",
+        "data file cannot be read",
+        "The operating system refused to open or read a file or folder of the dataset.",
+    ),
+    row(
+        "T0804",
+        "compressed file damaged",
+        "A .gz or .zst file of the dataset is empty, cut short, or does not match its own checksum. Nothing after the damage \
+         can be trusted, so training stops instead of going on with less text.",
+    ),
+    row(
+        "T0805",
+        "not a JSON record",
+        "Every line of a JSON-lines file is one object with a string field `text`; other fields are passed over, and so are \
+         empty lines. A file that holds one large JSON array must be rewritten with one object a line.",
+    ),
+    row(
+        "T0806",
+        "text is not UTF-8",
+        "Training text is UTF-8, with or without a byte order mark. Convert other encodings first.",
+    ),
+    row(
+        "T0807",
+        "record too large",
+        "One record is larger than 256 MiB, the most that is held in memory at once. Usually a JSON-lines file lost its line \
+         ends.",
+    ),
+    row(
+        "T0808",
+        "dataset empty",
+        "A data-parallel rank would never get a token: the dataset has no records, fewer records than ranks, or only records \
+         without a token.",
+    ),
+    row(
+        "T0809",
+        "dataset starts again",
+        "All records of a rank were used and the rank begins again with its first one, as torchtitan does. Tokens left over \
+         from the last record are kept.",
+    ),
+    row(
+        "T0810",
+        "saved data position does not fit",
+        "The position in the data was saved for another rank, another number of data-parallel ranks, or another dataset. \
+         Positions cannot be moved to a different number of ranks.",
+    ),
+    row(
+        "T0820",
+        "tokenizer missing",
+        "model.hf_assets_path must be a folder with tokenizer.json (and tokenizer_config.json, which names the tokens that \
+         begin and end a text), or with vocab.json or vocab.txt and merges.txt. Only torchtitan's default folder, \
+         ./tests/assets/tokenizer, may be missing: it stands for the small tokenizer shipped with the project.",
+    ),
+    row(
+        "T0821",
+        "tokenizer damaged",
+        "A file of the tokenizer is not what its name says: not JSON, cut short, or merges that do not fit the vocabulary. It \
+         is also reported when the tokenizer has no id for a text, as a word list without [UNK].",
+    ),
+    row(
+        "T0822",
+        "token outside the vocabulary",
+        "The text became a token whose id the model has no embedding for. The model's vocabulary is \
+         titan.model_args.vocab_size or its flavor's own; it must be at least the tokenizer's size. Checked before a batch \
+         reaches the device.",
+    ),
+    row(
+        "T0830",
+        "token file of another shape",
+        "--tokens needs a safetensors file with a tensor `tokens`, I32 or I64, of shape [steps x accumulation, local batch x \
+         data-parallel ranks, sequence length + 1].",
+    ),
+    row(
+        "T0831",
+        "token file used up",
+        "A token file is read once. It needs an entry for every accumulation step of every training step.",
+    ),
+    row(
+        "T0840",
+        "weights file cannot be read",
+        "The file is missing, is not safetensors, is cut short, or its index names files or tensors that are not there. \
+         Nothing of it was used.",
+    ),
+    row(
+        "T0841",
+        "weights do not fit the model",
+        "Names and shapes must be exactly the model's: a missing tensor would train from a random start unnoticed, and an \
+         extra one usually means another model. The finding lists them.",
+    ),
+    row(
+        "T0842",
+        "weights of another type",
+        "Weights are read from F32, BF16 and F16 tensors; other types are not converted.",
+    ),
+    row(
+        "T0843",
+        "weights file cannot be written",
+        "The file is written beside its place and renamed when complete, so an older file is untouched. Free some space or \
+         choose another folder.",
+    ),
+    row(
         "T0910",
         "unknown option",
         "An override is --section.key value, with the names of the TOML file; - and _ may be exchanged. `titanc keys` lists \

@@ -1,4 +1,6 @@
 //! Runtime.
 
+pub mod data;
 pub mod kernels;
 pub mod pool;
+pub mod weights;
