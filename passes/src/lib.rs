@@ -14,8 +14,17 @@ pub mod optimizer;
 pub mod simplify;
 
 // Sharded: layouts.
+pub mod insert_reshard;
+mod layout_choice;
+pub mod propagate;
 
 // Local: per-rank shapes.
+pub mod bucket_collectives;
+pub mod collectives;
+pub mod localize;
+mod padding;
+pub mod prefetch;
 pub mod remat;
+mod reshard_steps;
 
 // Kernels and plan.
