@@ -18,13 +18,13 @@ use titan_ir::{AxisId, DType, DiagResult, Func, Module, Node, Op, Phase, ResultK
 pub struct BucketCollectives {
     /// Merge the collectives of a block; otherwise each is only placed.
     pub by_block: bool,
-    /// Most bytes of the larger side of one bucket.
-    pub max_bytes: Option<u64>,
+    /// Most bytes of the larger side of one bucket; a tensor that is larger has a bucket of its own.
+    pub max_bytes: u64,
 }
 
 impl Default for BucketCollectives {
     fn default() -> Self {
-        Self { by_block: true, max_bytes: None }
+        Self { by_block: true, max_bytes: u64::MAX }
     }
 }
 
@@ -98,10 +98,7 @@ impl BucketCollectives {
             });
             if let Some(slot) = slot {
                 let bucket = &mut buckets[open[slot]];
-                if self.by_block
-                    && bucket.key == key
-                    && self.max_bytes.is_none_or(|max| bucket.bytes + bytes <= max)
-                {
+                if self.by_block && bucket.key == key && bucket.bytes + bytes <= self.max_bytes {
                     bucket.members.push(i);
                     bucket.bytes += bytes;
                     continue;

@@ -6,6 +6,7 @@
 
 use crate::layout_choice::{choose, shard_factor};
 use crate::pass::{Changed, NumericsClass, Pass, PassCx};
+use crate::simplify::remove_dead;
 use std::collections::BTreeMap;
 use titan_ir::id::LocId;
 use titan_ir::ops::Reshard;
@@ -35,6 +36,8 @@ impl Pass for InsertReshard {
         let Module { mesh, funcs, stage } = module;
         for func in funcs {
             Inserter::new(mesh, func).run()?;
+            // What was repeated in part may be read nowhere else.
+            remove_dead(func);
         }
         *stage = Stage::Sharded;
         Ok(Changed::Yes)

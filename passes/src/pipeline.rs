@@ -2,8 +2,13 @@
 
 use crate::accumulate::Accumulate;
 use crate::autodiff::Autodiff;
+use crate::bucket_collectives::BucketCollectives;
+use crate::insert_reshard::InsertReshard;
+use crate::localize::Localize;
 use crate::manager::Step;
 use crate::optimizer::Optimizer;
+use crate::prefetch::Prefetch;
+use crate::propagate::Propagate;
 use crate::remat::Remat;
 use crate::simplify::Simplify;
 use titan_ir::Stage;
@@ -19,11 +24,15 @@ pub struct PipelineOptions {
     pub simplify: Simplify,
     /// Recomputation.
     pub remat: Remat,
+    /// Merging of collectives.
+    pub bucket: BucketCollectives,
+    /// Gathers ahead of their use.
+    pub prefetch: Prefetch,
 }
 
 /// The steps from a traced module to a plan.
 pub fn pipeline(options: PipelineOptions) -> Vec<Step> {
-    let PipelineOptions { accumulate, optimizer, simplify, remat } = options;
+    let PipelineOptions { accumulate, optimizer, simplify, remat, bucket, prefetch } = options;
     vec![
         Step::Begin(Stage::Graph),
         // Gradients first, on the global graph: everything after treats forward and backward alike, so that gradients are
@@ -36,15 +45,19 @@ pub fn pipeline(options: PipelineOptions) -> Vec<Step> {
         Step::run(simplify),
         // Layouts of weights and batch are known; all others follow. Where neighbours disagree a reshard is inserted,
         // and nothing else moves data between ranks.
-        // Step::run(propagate), Step::run(insert_reshard),
-        // Step::Begin(Stage::Sharded),
+        Step::run(Propagate),
+        Step::run(InsertReshard),
+        Step::Begin(Stage::Sharded),
         // Per-rank shapes, collectives in place of reshards.
-        // Step::run(localize),
-        // Step::Begin(Stage::Local),
+        Step::run(Localize),
+        Step::Begin(Stage::Local),
         // Collectives and activations are explicit: what is worth keeping until backward can be told by bytes. Before
         // fusion, which fuses what is recomputed into its readers; no common subexpressions are merged from here on.
         Step::run(remat),
-        // Step::run(bucket), Step::run(fuse),
+        // Recomputed gathers form buckets of their own; which there are is only known now.
+        Step::run(bucket),
+        Step::run(prefetch),
+        // Step::run(fuse),
         // Step::Begin(Stage::Kernels),
     ]
 }

@@ -2,9 +2,14 @@
 
 use crate::accumulate::Accumulate;
 use crate::autodiff::Autodiff;
+use crate::bucket_collectives::BucketCollectives;
+use crate::insert_reshard::InsertReshard;
+use crate::localize::Localize;
 use crate::manager::Step;
 use crate::optimizer::Optimizer;
 use crate::pass::{Check, Pass};
+use crate::prefetch::Prefetch;
+use crate::propagate::Propagate;
 use crate::remat::Remat;
 use crate::simplify::{Cse, Dce, Simplify};
 use std::collections::BTreeMap;
@@ -37,11 +42,25 @@ const PASSES: &[(&str, MakePass)] = &[
         args.set("reassociate", &mut pass.reassociate)?;
         Ok(Box::new(pass))
     }),
+    ("propagate", |_| Ok(Box::new(Propagate))),
+    ("insert-reshard", |_| Ok(Box::new(InsertReshard))),
+    ("localize", |_| Ok(Box::new(Localize))),
     ("remat", |args| {
         let mut pass = Remat::default();
         args.set("mode", &mut pass.checkpointing)?;
         args.set("reshard", &mut pass.reshard_after_forward)?;
         args.set("cheap", &mut pass.cheap)?;
+        Ok(Box::new(pass))
+    }),
+    ("bucket-collectives", |args| {
+        let mut pass = BucketCollectives::default();
+        args.set("by_block", &mut pass.by_block)?;
+        args.set("max_bytes", &mut pass.max_bytes)?;
+        Ok(Box::new(pass))
+    }),
+    ("prefetch", |args| {
+        let mut pass = Prefetch::default();
+        args.set("depth", &mut pass.depth)?;
         Ok(Box::new(pass))
     }),
     ("cse", |_| Ok(Box::new(Cse))),
