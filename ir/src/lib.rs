@@ -1,5 +1,6 @@
 //! The language of Titan: types, ops, text form, verifier, reference evaluator, and the plan and artifact formats.
 
+pub mod artifact;
 pub mod attrs;
 pub mod codes;
 pub mod diag;
