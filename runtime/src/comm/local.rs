@@ -88,6 +88,13 @@ pub struct Group {
     index: usize,
 }
 
+impl Group {
+    /// Ranks of the group.
+    pub fn num_ranks(&self) -> usize {
+        self.ranks.len()
+    }
+}
+
 /// One collective: how much every rank gives, and where.
 #[derive(Debug, Clone, Copy)]
 pub struct Call {
@@ -194,7 +201,7 @@ impl Exchange<'_> {
     }
 
     fn num_ranks(&self) -> usize {
-        self.group.ranks.len()
+        self.group.num_ranks()
     }
 
     fn size_bytes(&self) -> usize {

@@ -1,0 +1,362 @@
+//! The training loop: every rank is a thread, rank 0 speaks.
+
+use crate::cli::Options;
+use crate::comm::{Comm, Stopped, World};
+use crate::diagnose::{self, Finding, Stop};
+use crate::exec::{Memory, Profile, Rank, Step, StepError};
+use crate::load::{Loaded, load};
+use crate::metrics::{Reporter, info, warning, with_commas};
+use crate::placement::{Placement, allowed_cpus};
+use crate::pool::Pool;
+use crate::source::Source;
+use crate::{interrupt, kernels, memory, profile, state};
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU64, Ordering};
+use titan_ir::plan::PlanTensor;
+use titan_ir::{DType, Diag, DiagResult, Role};
+
+/// Runs `titan-run`.
+///
+/// # Errors
+/// What the user can mend, of the first rank that failed.
+pub fn run(options: &Options) -> DiagResult<()> {
+    if options.device != "cpu" {
+        return Err(Diag::new("T0701", format!("this program has no device `{}`, only `cpu`", options.device)));
+    }
+    let loaded = load(&options.artifact, options.world_size())?;
+    let steps = check_steps(options, &loaded)?;
+    interrupt::listen();
+    let cpus = allowed_cpus();
+    let num_ranks = options.world_size() as usize;
+    let placement = Placement::new(num_ranks, options.threads.map(|t| t as usize), &cpus);
+    let run = Run {
+        options,
+        loaded: &loaded,
+        steps,
+        placement,
+        world: World::new(&loaded.plan.mesh),
+        stop_at: AtomicU64::new(u64::MAX),
+        failure: Mutex::new(None),
+    };
+    run.announce();
+    std::thread::scope(|scope| {
+        for rank in 0..num_ranks {
+            let run = &run;
+            let name = format!("titan-rank-{rank}");
+            let body = move || run.rank_thread(rank as u64);
+            let spawned = std::thread::Builder::new().name(name).spawn_scoped(scope, body);
+            spawned.expect("the system starts a thread");
+        }
+    });
+    match run.failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        None => Ok(()),
+        Some(Failure { rank, diag, .. }) if num_ranks > 1 => {
+            Err(diag.note(format!("rank {rank} failed, so all {num_ranks} stopped")))
+        }
+        Some(Failure { diag, .. }) => Err(diag),
+    }
+}
+
+fn check_steps(options: &Options, loaded: &Loaded) -> DiagResult<u64> {
+    let run = &loaded.manifest.run;
+    let steps = options.steps.unwrap_or(run.steps);
+    if steps <= run.max_steps {
+        return Ok(steps);
+    }
+    Err(Diag::new("T0702", format!("--steps {steps}, but the artifact's learning rate schedule has {}", run.max_steps))
+        .help(format!("rebuild it with `--training.steps {steps}`")))
+}
+
+/// What all ranks share.
+struct Run<'a> {
+    options: &'a Options,
+    loaded: &'a Loaded,
+    steps: u64,
+    placement: Placement,
+    world: Arc<World>,
+    /// The last step, once the user asked to stop.
+    stop_at: AtomicU64,
+    /// The failure to report: the earliest of its kind, of the lowest rank.
+    failure: Mutex<Option<Failure>>,
+}
+
+/// What a rank found.
+struct Failure {
+    rank: u64,
+    /// Where in the step, when it is about a value of a step.
+    finding: Option<Finding>,
+    diag: Diag,
+}
+
+/// Why a rank ended early.
+enum RankError {
+    /// It found something.
+    Failed(Option<Finding>, Diag),
+    /// Another rank did.
+    Stopped,
+}
+
+impl From<Diag> for RankError {
+    fn from(diag: Diag) -> Self {
+        Self::Failed(None, diag)
+    }
+}
+
+impl From<Stopped> for RankError {
+    fn from(_: Stopped) -> Self {
+        Self::Stopped
+    }
+}
+
+/// Stops all ranks when a rank's thread unwinds: the others wait for it otherwise.
+struct StopOnPanic<'a>(&'a World);
+
+impl Drop for StopOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.stop();
+        }
+    }
+}
+
+impl Run<'_> {
+    fn announce(&self) {
+        let manifest = &self.loaded.manifest;
+        let axes = self.loaded.plan.mesh.axes.iter().map(|a| format!("{}={}", a.name, a.size));
+        info(&format!("Starting job: {}", manifest.run.description));
+        info(&format!("Building device mesh with parallelism: {}", axes.collect::<Vec<_>>().join(", ")));
+        info(&format!(
+            "Model {} {} size: {} total parameters",
+            manifest.model.name,
+            manifest.model.flavor,
+            with_commas(manifest.model.num_params)
+        ));
+        let threads = self.placement.threads_per_rank;
+        if threads * self.options.world_size() as usize > allowed_cpus().len() {
+            warning("more threads than CPUs: ranks share CPUs, and the times printed say little about a real run");
+        }
+    }
+
+    fn rank_thread(&self, rank: u64) {
+        let _guard = StopOnPanic(&self.world);
+        let comm = Comm::new(&self.world, rank);
+        if let Err(RankError::Failed(finding, diag)) = self.run_rank(comm) {
+            self.fail(Failure { rank, finding, diag });
+            self.world.stop();
+        }
+    }
+
+    fn fail(&self, failure: Failure) {
+        let mut first = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        let earlier = match (&*first, &failure.finding) {
+            (None, _) => true,
+            (Some(first), Some(finding)) => {
+                first.finding.as_ref().is_none_or(|f| (finding, failure.rank) < (f, first.rank))
+            }
+            (Some(_), None) => false,
+        };
+        if earlier {
+            *first = Some(failure);
+        }
+    }
+
+    fn run_rank(&self, comm: Comm) -> Result<(), RankError> {
+        let (rank_number, loaded, options) = (comm.rank, self.loaded, self.options);
+        let plan = &loaded.plan;
+        let threads = self.placement.threads_per_rank;
+        let pool = Pool::new(threads, self.placement.cpus_of(rank_number as usize));
+        let memory = Memory::map(plan, threads).map_err(|e| {
+            Diag::new("T0703", format!("rank {rank_number} cannot map the {} bytes of its plan: {e}", plan_bytes(plan, threads)))
+                .help("use more ranks, or rebuild with a smaller `training.local_batch_size`")
+        })?;
+        let mut step = Step::bind(plan, &memory, &loaded.image, &comm);
+        step.segments.shrink_to_fit();
+        let profile = (options.profile && rank_number == 0).then(|| Profile::new(&step));
+        let mut rank = Rank { comm, pool, memory, step, profile };
+        state::initialize(&rank, plan, options, &loaded.manifest)?;
+        let mut host = Host::new(self, &rank)?;
+        let peak = if rank_number == 0 { kernels::peak::peak(&rank.pool, self.compute_dtype()) } else { 1.0 };
+        let mut reporter = (rank_number == 0).then(|| self.reporter(&rank, peak)).transpose()?;
+        rank.comm.barrier()?;
+        if let Some(reporter) = &mut reporter {
+            reporter.start();
+        }
+        self.train(&mut rank, &mut host, &mut reporter)?;
+        rank.comm.barrier()?;
+        if let Some(path) = &options.save_weights {
+            state::save_weights(&rank, plan, path)?;
+        }
+        if rank_number == 0 {
+            if let Some(profile) = &rank.profile {
+                profile::print(profile, plan, loaded, threads);
+            }
+            info("Training completed");
+        }
+        Ok(())
+    }
+
+    fn train(&self, rank: &mut Rank, host: &mut Host, reporter: &mut Option<Reporter>) -> Result<(), RankError> {
+        for step in 1..=self.steps {
+            if rank.comm.rank == 0 && interrupt::requested() {
+                self.stop_at.fetch_min(step, Ordering::SeqCst);
+            }
+            rank.comm.barrier()?;
+            if self.stop_at.load(Ordering::SeqCst) <= step {
+                if rank.comm.rank == 0 {
+                    info(&format!("Interrupted: stopping after step {}", step - 1));
+                }
+                return Ok(());
+            }
+            host.fetch()?;
+            match host.run_step(rank, step) {
+                Ok(()) => {}
+                Err(StepError::Stopped) => return Err(RankError::Stopped),
+                Err(StepError::NotFinite { segment, instr }) => {
+                    let at = Stop { step, segment, instr };
+                    return Err(self.explain(rank, host, at)?);
+                }
+            }
+            if let Some(reporter) = reporter {
+                let [loss, grad_norm, lr] = host.outputs();
+                reporter.step(step, loss, grad_norm, lr).map_err(|e| {
+                    Diag::new("T0704", format!("the file of --metrics-json cannot be written: {e}"))
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds the value that stopped a step. Every rank searches; the earliest finding is reported.
+    fn explain(&self, rank: &Rank, host: &Host, at: Stop) -> Result<RankError, Stopped> {
+        let finding = diagnose::find(rank, &self.loaded.plan, &self.loaded.kernels, host, at);
+        let [loss, grad_norm, _] = host.outputs();
+        let unknown = || {
+            Diag::new("T0710", format!("step {}: loss {loss}, grad_norm {grad_norm}: not finite", at.step))
+        };
+        let diag = finding.as_ref().map_or_else(unknown, |f| f.diag(rank.comm.rank, at));
+        let failure = Failure { rank: rank.comm.rank, finding: finding.clone(), diag: diag.clone() };
+        self.fail(failure);
+        rank.comm.barrier()?;
+        Ok(RankError::Failed(finding, diag))
+    }
+
+    fn compute_dtype(&self) -> DType {
+        DType::from_name(&self.loaded.manifest.run.compute_dtype).unwrap_or(DType::F32)
+    }
+
+    fn reporter(&self, rank: &Rank, peak_flops: f64) -> DiagResult<Reporter> {
+        let manifest = &self.loaded.manifest;
+        let tokens = tensor(&self.loaded.plan.tensors, "tokens");
+        let microbatches = self.loaded.plan.segments.first().map_or(1, |s| s.repeat);
+        let mut reporter = Reporter::new(manifest.run.log_freq, manifest.run.color && !self.options.no_color);
+        reporter.tokens_per_step = tokens.local_dims.iter().product::<u64>() * microbatches;
+        reporter.flops_per_token = manifest.model.flops_per_token;
+        reporter.peak_flops = peak_flops;
+        reporter.memory_bytes = rank.memory.len_bytes();
+        reporter.capacity_bytes = memory::machine_bytes() / self.options.world_size();
+        info(&format!("Peak FLOPS used for computing MFU: {peak_flops:.3e}"));
+        info(&format!(
+            "Training starts at step 1, with local batch size {}, gradient accumulation steps {microbatches}, \
+             sequence length {}, total steps {}",
+            tokens.local_dims[0], manifest.run.seq_len, self.steps
+        ));
+        if let Some(path) = &self.options.metrics_json {
+            let unwritable = |e| {
+                Diag::new("T0704", format!("`{}` of --metrics-json cannot be written: {e}", path.display()))
+            };
+            reporter.write_json(path).map_err(unwritable)?;
+        }
+        Ok(reporter)
+    }
+}
+
+fn plan_bytes(plan: &titan_ir::Plan, threads: usize) -> u64 {
+    plan.memory.total_bytes(threads as u64)
+}
+
+/// The tensor of that name.
+pub(crate) fn tensor<'a>(tensors: &'a [PlanTensor], name: &str) -> &'a PlanTensor {
+    let found = tensors.iter().find(|t| t.name == name);
+    found.unwrap_or_else(|| titan_ir::ice!("the plan has no tensor `{name}`"))
+}
+
+/// What the host puts into a rank's memory before, and takes out of it after, every step.
+pub(crate) struct Host {
+    source: Source,
+    /// Per microbatch: ids, labels.
+    batches: Vec<[Vec<i32>; 2]>,
+    tokens: *mut i32,
+    labels: *mut i32,
+    step: *mut i32,
+    accumulators: Vec<(*mut u8, usize)>,
+    outputs: [*const f32; 3],
+}
+
+impl Host {
+    fn new(run: &Run<'_>, rank: &Rank) -> DiagResult<Self> {
+        let plan = &run.loaded.plan;
+        let pointer = |name: &str| rank.memory.tensor(tensor(&plan.tensors, name));
+        let len = tensor(&plan.tensors, "tokens").local_dims.iter().product::<u64>() as usize;
+        let microbatches = plan.segments.first().map_or(1, |s| s.repeat) as usize;
+        let accumulators = plan.tensors.iter().filter(|t| t.role == Some(Role::GradAccum));
+        Ok(Self {
+            source: Source::open(run.options, &run.loaded.manifest, plan, rank.comm.rank, run.steps)?,
+            batches: vec![[vec![0; len], vec![0; len]]; microbatches],
+            tokens: pointer("tokens").cast(),
+            labels: pointer("labels").cast(),
+            step: pointer("step").cast(),
+            accumulators: accumulators.map(|t| (rank.memory.tensor(t), t.size_bytes as usize)).collect(),
+            outputs: ["loss", "grad_norm", "lr"].map(|name| pointer(name).cast_const().cast()),
+        })
+    }
+
+    /// Fetches the microbatches of the next step.
+    fn fetch(&mut self) -> DiagResult<()> {
+        for [tokens, labels] in &mut self.batches {
+            self.source.next(tokens, labels)?;
+        }
+        Ok(())
+    }
+
+    /// Sets the step number, from 1, and clears the accumulators.
+    pub(crate) fn begin(&self, step: u64) {
+        // SAFETY: the addresses are this rank's, and no kernel runs.
+        unsafe {
+            self.step.write(i32::try_from(step - 1).unwrap_or(i32::MAX));
+            self.accumulators.iter().for_each(|&(at, len)| std::ptr::write_bytes(at, 0, len));
+        }
+    }
+
+    /// Puts a microbatch into the rank's memory.
+    pub(crate) fn load(&self, microbatch: usize) {
+        let [tokens, labels] = &self.batches[microbatch.min(self.batches.len() - 1)];
+        // SAFETY: the addresses are this rank's, as long as a microbatch, and no kernel runs.
+        unsafe {
+            std::ptr::copy_nonoverlapping(tokens.as_ptr(), self.tokens, tokens.len());
+            std::ptr::copy_nonoverlapping(labels.as_ptr(), self.labels, labels.len());
+        }
+    }
+
+    /// Runs one step on what [`Host::fetch`] fetched. Allocates nothing.
+    fn run_step(&self, rank: &mut Rank, step: u64) -> Result<(), StepError> {
+        self.begin(step);
+        for segment in 0..rank.step.segments.len() {
+            for microbatch in 0..rank.step.segments[segment].repeat as usize {
+                self.load(microbatch);
+                rank.run_segment(segment)?;
+            }
+        }
+        if let Some(profile) = &mut rank.profile {
+            profile.num_steps += 1;
+        }
+        Ok(())
+    }
+
+    /// Loss, gradient norm, learning rate of the last step.
+    fn outputs(&self) -> [f32; 3] {
+        // SAFETY: scalars of this rank that no kernel is writing.
+        self.outputs.map(|at| unsafe { at.read() })
+    }
+}
