@@ -2,3 +2,5 @@
 
 pub mod codegen;
 pub mod config;
+pub mod model;
+pub mod nn;

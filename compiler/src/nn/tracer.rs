@@ -110,7 +110,7 @@ impl Scope {
                 value = tracer.emit(Cast { to: compute }, &[value]);
             }
             if !ty.layout.is_replicate() {
-                value = tracer.emit(Reshard { to: Layout::replicate() }, &[value]);
+                value = tracer.emit(Reshard { to: Layout::replicate(), reduce: None }, &[value]);
             }
             Tensor::new(&self.tracer, value)
         })
