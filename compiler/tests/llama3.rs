@@ -43,8 +43,15 @@ fn weights_have_torchtitans_names_and_each_has_a_hugging_face_name() {
     let names: Vec<&str> = params.map(|p| p.name.as_str()).collect();
     let block = |layer: u64| {
         let weights = [
-            "attention.wq", "attention.wk", "attention.wv", "attention.wo", "feed_forward.w1", "feed_forward.w2",
-            "feed_forward.w3", "attention_norm", "ffn_norm",
+            "attention.wq",
+            "attention.wk",
+            "attention.wv",
+            "attention.wo",
+            "feed_forward.w1",
+            "feed_forward.w2",
+            "feed_forward.w3",
+            "attention_norm",
+            "ffn_norm",
         ];
         weights.map(|w| format!("layers.{layer}.{w}.weight"))
     };
@@ -61,7 +68,8 @@ fn weights_have_torchtitans_names_and_each_has_a_hugging_face_name() {
     let llama3 = registry.get("llama3").unwrap();
     let hf = llama3.hf_names(&llama3.flavor_args("debugmodel").unwrap()).unwrap();
     for name in names {
-        let pattern: Vec<&str> = name.split('.').map(|p| if p.parse::<u64>().is_ok() { "*" } else { p }).collect();
+        let pattern: Vec<&str> =
+            name.split('.').map(|p| if p.parse::<u64>().is_ok() { "*" } else { p }).collect();
         assert!(hf.iter().any(|h| h.fqn == pattern.join(".")), "{name}");
     }
 }

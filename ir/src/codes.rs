@@ -38,7 +38,6 @@ pub const CODES: &[Code] = &[
         "syntax error in IR text",
         "Something else was expected at this place. Dump a module with `titanc build --dump-ir` to see the form.",
     ),
-    row("T0003", "unknown op", "The op table has no op of this name."),
     row(
         "T0004",
         "bad attribute",
@@ -50,7 +49,6 @@ pub const CODES: &[Code] = &[
         "A value, mesh axis, parameter or element type of this name does not exist at this place. Values are \
          defined before they are used.",
     ),
-    row("T0006", "defined twice", "Every value of a function and every axis of the mesh is defined once."),
     row(
         "T0101",
         "wrong number of operands",
@@ -288,6 +286,80 @@ pub const CODES: &[Code] = &[
         "titan.ranks lists the numbers of ranks an artifact holds plans for when data_parallel_shard_degree is -1 and \
          titan.world_size is not set. It must not be empty nor name a number twice, and at least one of its numbers must \
          suit the degrees and batch sizes.",
+    ),
+    row(
+        "T0440",
+        "arguments of the model do not fit",
+        "The sizes of a model come from its flavor and from [titan.model_args]. Together they must make a model: \
+         heads divide the width, key heads divide query heads, rotary heads are even.",
+    ),
+    row(
+        "T0600",
+        "artifact cannot be read",
+        "The file is missing, unreadable, or on a file system that forbids executable mappings.",
+    ),
+    row(
+        "T0601",
+        "not an artifact",
+        "titan-run and titanc inspect read what titanc build wrote; such a file starts with TITANAOT.",
+    ),
+    row(
+        "T0602",
+        "artifact of another format version",
+        "A program reads the format version it was built with and no other. Build the artifact again with the titanc \
+         of the same release.",
+    ),
+    row(
+        "T0603",
+        "artifact of another length",
+        "The header records the length of the file. A shorter file was cut while copying, a longer one had bytes \
+         added.",
+    ),
+    row(
+        "T0604",
+        "damaged artifact",
+        "Every section has a BLAKE3 hash, and so has the header. Nothing of a file is used before all agree.",
+    ),
+    row(
+        "T0605",
+        "artifact section cannot be decoded",
+        "The bytes agree with their hash but are not what this release writes there.",
+    ),
+    row(
+        "T0606",
+        "no plan for this number of ranks",
+        "An artifact holds a plan for each number of ranks it was built for: titan.world_size, or titan.ranks when \
+         the shard degree is open. titan-run takes --nodes times --nproc-per-node.",
+    ),
+    row(
+        "T0607",
+        "machine lacks CPU features",
+        "Kernels are generated for a level of CPU features, recorded in the artifact. Build for the level of the \
+         machine that runs it.",
+    ),
+    row("T0608", "artifact for another device", "The target of an artifact decides what runs it."),
+    row("T0701", "no such device", "titan-run has the device cpu."),
+    row(
+        "T0702",
+        "more steps than the schedule has",
+        "The learning rate of every step is computed from the configuration at load, for as many steps as \
+         training.steps or lr_scheduler.total_steps says.",
+    ),
+    row(
+        "T0703",
+        "memory cannot be mapped",
+        "All memory of a rank is mapped before the first step, exactly as much as the plan says. The system refused.",
+    ),
+    row(
+        "T0704",
+        "file of metrics cannot be written",
+        "--metrics-json names a file the run cannot create or extend.",
+    ),
+    row(
+        "T0710",
+        "value that is not finite",
+        "A loss or gradient became infinite or not a number. The step was stopped before the optimizer and run again \
+         to find the first such value.",
     ),
     row(
         "T0800",

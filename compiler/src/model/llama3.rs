@@ -178,7 +178,8 @@ impl Block {
     }
 
     fn call(&self, x: &Tensor, rope: &Rope) -> Tensor {
-        let attended = self.at.child("attention").enter(|| self.attention.call(&self.attention_norm.call(x), rope));
+        let attended =
+            self.at.child("attention").enter(|| self.attention.call(&self.attention_norm.call(x), rope));
         let h = self.at.enter(|| x + attended);
         let fed = self.at.child("feed_forward").enter(|| self.feed_forward.call(&self.ffn_norm.call(&h)));
         self.at.enter(|| h + fed)
@@ -210,7 +211,8 @@ impl Model for Llama3 {
     fn check(args: &Args) -> DiagResult<()> {
         let fail = |message: String| Err(Diag::new("T0440", message).at("titan.model_args"));
         let (heads, kv_heads) = (args.n_heads, args.kv_heads());
-        let counts = [args.dim, args.n_layers, heads, kv_heads, args.multiple_of, args.vocab_size, args.hidden_dim()];
+        let counts =
+            [args.dim, args.n_layers, heads, kv_heads, args.multiple_of, args.vocab_size, args.hidden_dim()];
         if counts.contains(&0) {
             return fail("sizes must be at least 1".to_owned());
         }
@@ -266,7 +268,8 @@ impl Model for Llama3 {
             ("norm.weight", "model.norm.weight", None),
             ("output.weight", "lm_head.weight", None),
         ];
-        let name = |(fqn, hf, rope_heads): (&str, &str, _)| HfName { fqn: fqn.into(), hf: hf.into(), rope_heads };
+        let name =
+            |(fqn, hf, rope_heads): (&str, &str, _)| HfName { fqn: fqn.into(), hf: hf.into(), rope_heads };
         names.into_iter().map(name).collect()
     }
 }

@@ -78,8 +78,9 @@ pub trait AnyModel {
 struct Erased<M>(std::marker::PhantomData<M>);
 
 fn typed<M: Model>(args: &ModelArgs) -> DiagResult<M::Args> {
-    serde_json::from_value(Value::Object(args.clone()))
-        .map_err(|e| Diag::new("T0440", format!("arguments of model {}: {e}", M::NAME)).at("titan.model_args"))
+    serde_json::from_value(Value::Object(args.clone())).map_err(|e| {
+        Diag::new("T0440", format!("arguments of model {}: {e}", M::NAME)).at("titan.model_args")
+    })
 }
 
 impl<M: Model> AnyModel for Erased<M> {

@@ -5,8 +5,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use titan_ir::ops::{binary::Mul, cast::Cast, full::Full, reshard::Reshard};
 use titan_ir::{
-    AxisId, DType, Diag, DiagResult, Dims, Func, Init, Layout, Mesh, Module, Op, Phase, Placement, ResultKind, Role,
-    Stage, TensorType, ValueId,
+    AxisId, DType, Diag, DiagResult, Dims, Func, Init, Layout, Mesh, Module, Op, Phase, Placement,
+    ResultKind, Role, Stage, TensorType, ValueId,
 };
 
 /// What a trace depends on besides the model.
@@ -37,7 +37,8 @@ impl TraceOptions {
 
     /// Layout in which weights and optimizer state are stored: cut along the first dimension over `dp_shard`.
     fn stored_layout(&self) -> Layout {
-        self.axes(&["dp_shard"]).fold(Layout::replicate(), |layout, axis| layout.with(axis, Placement::Shard(0)))
+        self.axes(&["dp_shard"])
+            .fold(Layout::replicate(), |layout, axis| layout.with(axis, Placement::Shard(0)))
     }
 }
 
@@ -134,7 +135,11 @@ impl Tracer {
     }
 
     /// Appends a node.
-    pub(super) fn emit_many(&mut self, op: impl Into<Op>, ins: &[Option<ValueId>]) -> Option<titan_ir::Values> {
+    pub(super) fn emit_many(
+        &mut self,
+        op: impl Into<Op>,
+        ins: &[Option<ValueId>],
+    ) -> Option<titan_ir::Values> {
         let ins: Option<Vec<ValueId>> = ins.iter().copied().collect();
         if self.error.is_some() {
             return None;

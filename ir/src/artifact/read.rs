@@ -1,8 +1,8 @@
 //! Reading: nothing of a file is believed before its hashes agree.
 
 use super::{
-    ENTRY_BYTES, FIXED_BYTES, FORMAT_VERSION, KERNEL_IMAGE, KERNEL_TABLE, KernelTable, MAGIC, MANIFEST, Manifest,
-    NAME_BYTES, PAGE_BYTES, header_bytes, plan_section,
+    ENTRY_BYTES, FIXED_BYTES, FORMAT_VERSION, KERNEL_IMAGE, KERNEL_TABLE, KernelTable, MAGIC, MANIFEST,
+    Manifest, NAME_BYTES, PAGE_BYTES, header_bytes, plan_section,
 };
 use crate::{Diag, DiagResult, Plan};
 use serde::de::DeserializeOwned;
@@ -28,7 +28,8 @@ impl<'a> Artifact<'a> {
     pub fn parse(bytes: &'a [u8]) -> DiagResult<Self> {
         let sections = read_table(bytes)?;
         let manifest_bytes = find(bytes, &sections, MANIFEST)?;
-        let manifest = serde_json::from_slice(manifest_bytes).map_err(|e| undecodable(MANIFEST, &e.to_string()))?;
+        let manifest =
+            serde_json::from_slice(manifest_bytes).map_err(|e| undecodable(MANIFEST, &e.to_string()))?;
         Ok(Self { bytes, sections, manifest })
     }
 
@@ -51,7 +52,9 @@ impl<'a> Artifact<'a> {
     /// T0605 when there is none.
     pub fn image_range(&self) -> DiagResult<Range<usize>> {
         let found = self.sections.iter().find(|(name, _)| name == KERNEL_IMAGE);
-        found.map(|(_, range)| range.clone()).ok_or_else(|| undecodable(KERNEL_IMAGE, "the section is missing"))
+        found
+            .map(|(_, range)| range.clone())
+            .ok_or_else(|| undecodable(KERNEL_IMAGE, "the section is missing"))
     }
 
     /// The kernels.
@@ -121,8 +124,11 @@ fn read_table(bytes: &[u8]) -> DiagResult<Vec<(String, Range<usize>)>> {
     let num_sections = number(&bytes[12..16]) as usize;
     let length = number(&bytes[16..24]);
     if length != bytes.len() as u64 {
-        return Err(Diag::new("T0603", format!("the file has {} bytes, its header says {length}", bytes.len()))
-            .help(format!("copy it again, or {REBUILD}")));
+        return Err(Diag::new(
+            "T0603",
+            format!("the file has {} bytes, its header says {length}", bytes.len()),
+        )
+        .help(format!("copy it again, or {REBUILD}")));
     }
     let header = header_bytes(num_sections.min(bytes.len() / ENTRY_BYTES));
     if header > bytes.len() {
@@ -149,7 +155,9 @@ fn read_entry(bytes: &[u8], entry: &[u8]) -> DiagResult<(String, Range<usize>)> 
     let name = String::from_utf8_lossy(name).trim_end_matches('\0').to_owned();
     let (offset, len) = (number(&rest[..8]), number(&rest[8..16]));
     let end = offset.checked_add(len).filter(|&end| end <= bytes.len() as u64);
-    let Some(end) = end.filter(|_| offset.is_multiple_of(PAGE_BYTES as u64)) else { return Err(damaged(&name)) };
+    let Some(end) = end.filter(|_| offset.is_multiple_of(PAGE_BYTES as u64)) else {
+        return Err(damaged(&name));
+    };
     let range = offset as usize..end as usize;
     if blake3::hash(&bytes[range.clone()]).as_bytes() != &rest[16..] {
         return Err(damaged(&name));
