@@ -1,12 +1,12 @@
 //! Sharding rules: an einsum over factors.
 //!
 //! `"bsk,nk->bsn"` names the factors of every dimension of every operand and result. A factor that is in a result
-//! may be sharded along a mesh axis in all tensors that have it; one that is in operands only is reduced, and sharding it
-//! leaves the result partial. A dimension that is a product of factors is written in parentheses, major first: `bs(he)`;
+//! may be sharded along a mesh axis in all tensors that have it; a result that lacks a factor of the operands is a reduction over it, and
+//! sharding the factor leaves that result partial. A dimension that is a product of factors is written in parentheses, major first: `bs(he)`;
 //! a shard of the dimension is a shard of the major factor.
 
-use crate::ice;
 use crate::kernel::ReduceKind;
+use crate::{AxisId, Layout, Placement, ice};
 use smallvec::SmallVec;
 
 /// A factor: one letter.
@@ -77,10 +77,107 @@ impl ShardRule {
         self.linear = linear;
         self
     }
+}
 
-    /// Whether the factor is in no result.
-    pub fn is_reduced(&self, factor: Factor) -> bool {
-        !self.outs.iter().flatten().flatten().any(|&f| f == factor)
+/// The layouts of the results that operands with these layouts imply. A factor no operand has is replicated.
+///
+/// # Errors
+/// Why the rule does not accept the operands, without a full stop.
+pub fn derive(rule: &ShardRule, ins: &[&Layout]) -> Result<Vec<Layout>, String> {
+    let mut outs = vec![Layout::replicate(); rule.outs.len()];
+    for axis in axes(ins) {
+        for (layout, placement) in outs.iter_mut().zip(derive_axis(rule, ins, axis)?) {
+            layout.set(axis, placement);
+        }
+    }
+    Ok(outs)
+}
+
+/// Whether results may have these layouts: those that [`derive`] gives, or with a factor sharded that no operand has.
+///
+/// # Errors
+/// Why not, without a full stop.
+pub fn accepts(rule: &ShardRule, ins: &[&Layout], outs: &[&Layout]) -> Result<(), String> {
+    let all: Vec<&Layout> = ins.iter().chain(outs).copied().collect();
+    for axis in axes(&all) {
+        let expected = derive_axis(rule, ins, axis)?;
+        let given: Vec<Option<Placement>> = outs.iter().map(|l| l.get(axis)).collect();
+        let free = ins.iter().all(|l| l.get(axis).is_none()).then(|| free_factor(rule, &given)).flatten();
+        let expected = match free {
+            Some(factor) => {
+                rule.outs.iter().map(|f| place(f, factor, None)).collect::<Result<Vec<_>, _>>()?
+            }
+            None => expected,
+        };
+        if given != expected {
+            return Err(format!("results are {given:?} along {axis:?}, the operands imply {expected:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// The axes on which any of the layouts is not replicate, outermost first.
+fn axes(layouts: &[&Layout]) -> Vec<AxisId> {
+    let mut axes: Vec<AxisId> = layouts.iter().flat_map(|l| l.iter().map(|(axis, _)| axis)).collect();
+    axes.sort_unstable();
+    axes.dedup();
+    axes
+}
+
+fn derive_axis(rule: &ShardRule, ins: &[&Layout], axis: AxisId) -> Result<Vec<Option<Placement>>, String> {
+    let placements: Vec<Option<Placement>> = ins.iter().map(|l| l.get(axis)).collect();
+    let is_partial = |p: &&Option<Placement>| matches!(p, Some(Placement::Partial(_)));
+    let num_partial = placements.iter().filter(is_partial).count();
+    if num_partial > 0 {
+        let sum = Some(Placement::Partial(ReduceKind::Sum));
+        let passes = match rule.linear {
+            Linear::No => false,
+            Linear::Each => num_partial == 1 && placements.iter().all(|&p| p.is_none() || p == sum),
+            Linear::Joint => placements.iter().all(|&p| p == sum),
+        };
+        let message =
+            || format!("partial operands {placements:?} along {axis:?} where the op is not linear in them");
+        return if passes { Ok(vec![sum; rule.outs.len()]) } else { Err(message()) };
+    }
+    let Some(factor) = sharded_factor(&rule.ins, &placements) else { return Ok(vec![None; rule.outs.len()]) };
+    if rule.replicated.contains(&factor) {
+        return Err(format!("factor `{factor}` is sharded along {axis:?} and must be replicated"));
+    }
+    for (i, (factors, &given)) in rule.ins.iter().zip(&placements).enumerate() {
+        let expected = place(factors, factor, None)?;
+        if given != expected {
+            return Err(format!(
+                "operand {i} is {given:?} along {axis:?}, expected {expected:?}: factor `{factor}` is sharded"
+            ));
+        }
+    }
+    let summed = Some(Placement::Partial(rule.reduce));
+    rule.outs.iter().map(|factors| place(factors, factor, summed)).collect()
+}
+
+/// The factor of the first sharded tensor.
+fn sharded_factor(tensors: &[Factors], placements: &[Option<Placement>]) -> Option<Factor> {
+    tensors.iter().zip(placements).find_map(|(factors, placement)| match placement {
+        Some(Placement::Shard(dim)) => factors.get(usize::from(*dim))?.first().copied(),
+        Some(Placement::Partial(_)) | None => None,
+    })
+}
+
+/// The factor sharded in the results, if no operand has it.
+fn free_factor(rule: &ShardRule, outs: &[Option<Placement>]) -> Option<Factor> {
+    let factor = sharded_factor(&rule.outs, outs)?;
+    let is_new = !rule.ins.iter().flatten().flatten().any(|&f| f == factor);
+    (is_new && !rule.replicated.contains(&factor)).then_some(factor)
+}
+
+/// The placement of a tensor when `factor` is sharded; `absent` where the tensor does not have it.
+fn place(factors: &Factors, factor: Factor, absent: Option<Placement>) -> Result<Option<Placement>, String> {
+    match factors.iter().position(|dim| dim.contains(&factor)) {
+        None => Ok(absent),
+        Some(dim) if factors[dim][0] == factor => {
+            Ok(Some(Placement::Shard(u8::try_from(dim).expect("few dimensions"))))
+        }
+        Some(dim) => Err(format!("factor `{factor}` is not the major one of dimension {dim}")),
     }
 }
 
@@ -99,4 +196,52 @@ fn parse_factors(text: &str) -> Factors {
         }
     }
     dims
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Placement::{Partial, Shard};
+
+    const SUM: Option<Placement> = Some(Partial(ReduceKind::Sum));
+
+    fn layout(placement: Option<Placement>) -> Layout {
+        placement.map_or(Layout::replicate(), |p| Layout::replicate().with(AxisId(0), p))
+    }
+
+    fn check(rule: &ShardRule, ins: &[Option<Placement>], expected: Option<&[Option<Placement>]>) {
+        let ins: Vec<Layout> = ins.iter().map(|&p| layout(p)).collect();
+        let outs = derive(rule, &ins.iter().collect::<Vec<_>>()).ok();
+        assert_eq!(outs, expected.map(|outs| outs.iter().map(|&p| layout(p)).collect::<Vec<_>>()));
+    }
+
+    #[test]
+    fn results_follow_from_operands() {
+        let linear = ShardRule::einsum("bsk,nk->bsn").linear(Linear::Each);
+        check(&linear, &[Some(Shard(0)), None], Some(&[Some(Shard(0))]));
+        check(&linear, &[Some(Shard(2)), Some(Shard(1))], Some(&[SUM]));
+        check(&linear, &[SUM, None], Some(&[SUM]));
+        check(&linear, &[SUM, SUM], None);
+        check(&linear, &[Some(Shard(2)), None], None);
+        check(&ShardRule::einsum("ab->ab").replicate("b"), &[Some(Shard(1))], None);
+        check(&ShardRule::einsum("ab->(ab)"), &[Some(Shard(0))], Some(&[Some(Shard(0))]));
+        check(&ShardRule::einsum("ab->(ab)"), &[Some(Shard(1))], None);
+        check(
+            &ShardRule::einsum("ab,ab->ab,b"),
+            &[Some(Shard(0)), Some(Shard(0))],
+            Some(&[Some(Shard(0)), SUM]),
+        );
+    }
+
+    #[test]
+    fn a_new_factor_may_be_sharded() {
+        let broadcast = ShardRule::einsum("b->ab");
+        let accepts = |input, out| accepts(&broadcast, &[&layout(input)], &[&layout(out)]).is_ok();
+        assert!(
+            accepts(None, None) && accepts(None, Some(Shard(0))) && accepts(Some(Shard(0)), Some(Shard(1)))
+        );
+        assert!(
+            !accepts(None, Some(Shard(1))) && !accepts(None, SUM) && !accepts(Some(Shard(0)), Some(Shard(0)))
+        );
+    }
 }
