@@ -15,6 +15,9 @@ use melior::ir::{
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
+/// The name of the function of a module.
+pub(super) const FUNCTION: &str = "kernel";
+
 /// An element type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Elem {
@@ -61,6 +64,8 @@ type Constant = (Elem, u32, Vec<u64>);
 /// Appends operations at a cursor, inside one function.
 pub(super) struct Builder<'c, 'a> {
     pub(super) level: CpuLevel,
+    /// Whether the low half of every NaN the function meets is zero.
+    pub(super) nans_are_bf16: bool,
     context: &'c Context,
     location: Location<'c>,
     entry: BlockRef<'c, 'a>,
@@ -70,12 +75,11 @@ pub(super) struct Builder<'c, 'a> {
 }
 
 impl<'c, 'a> Builder<'c, 'a> {
-    /// Starts a function in `module`; returns its arguments.
+    /// Starts the function [`FUNCTION`] in `module`; returns its arguments.
     pub(super) fn function(
         context: &'c Context,
         module: &'a Module<'c>,
-        level: CpuLevel,
-        name: &str,
+        (level, nans_are_bf16): (CpuLevel, bool),
         arguments: &[Elem],
     ) -> (Self, Vec<Val<'c, 'a>>) {
         let location = Location::unknown(context);
@@ -84,7 +88,7 @@ impl<'c, 'a> Builder<'c, 'a> {
         region.append_block(Block::new(&types.iter().map(|&t| (t, location)).collect::<Vec<_>>()));
         let operation = OperationBuilder::new("func.func", location)
             .add_attributes(&[
-                (Identifier::new(context, "sym_name"), StringAttribute::new(context, name).into()),
+                (Identifier::new(context, "sym_name"), StringAttribute::new(context, FUNCTION).into()),
                 (
                     Identifier::new(context, "function_type"),
                     TypeAttribute::new(FunctionType::new(context, &types, &[]).into()).into(),
@@ -104,7 +108,8 @@ impl<'c, 'a> Builder<'c, 'a> {
             })
             .collect();
         let block = Cell::new(entry);
-        (Self { level, context, location, entry, block, constants: RefCell::default() }, arguments)
+        let constants = RefCell::default();
+        (Self { level, nans_are_bf16, context, location, entry, block, constants }, arguments)
     }
 
     /// Ends the function.

@@ -17,14 +17,15 @@ use titan_ir::{DType, ice};
 /// row. The partial results are then combined in halves: `k` with `k + BLOCK / 2`, and so on. Equal at every level.
 pub(super) const BLOCK: u32 = 64;
 
-/// The name of the function of a module.
-pub(super) const FUNCTION: &str = "kernel";
-
-/// The kernel as a module with one function, [`FUNCTION`], of the launch ABI.
+/// The kernel as a module with one function of the launch ABI.
 pub(super) fn module<'c>(context: &'c Context, kernel: &RowKernel, level: CpuLevel) -> Module<'c> {
     let module = Module::new(Location::unknown(context));
     let parameters = [Elem::Ptr, Elem::I64, Elem::I64, Elem::I64, Elem::I64];
-    let (builder, values) = Builder::function(context, &module, level, FUNCTION, &parameters);
+    // x86 makes NaNs with a zero low half, and passes those of its operands on.
+    let is_odd_nan = |expr: &Expr| matches!(*expr, Expr::Const(bits) if f32::from_bits(bits).is_nan() && bits & 0xffff != 0);
+    let nans_are_bf16 =
+        kernel.inputs.iter().all(|input| input.dtype != DType::F32) && !kernel.exprs.iter().any(is_odd_nan);
+    let (builder, values) = Builder::function(context, &module, (level, nans_are_bf16), &parameters);
     let b = &builder;
     let pointers = Memory { elem: Elem::Ptr, align_bytes: 8 };
     let pointer = |k: usize| {

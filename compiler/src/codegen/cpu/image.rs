@@ -1,6 +1,6 @@
 //! The kernels of an artifact as one position-independent image of code and constants.
 
-use super::emit;
+use super::builder::FUNCTION;
 use super::level::CpuLevel;
 use super::lower::Lowering;
 use object::read::elf::ElfFile64;
@@ -111,7 +111,7 @@ impl Image {
         }
         let entry = file
             .symbols()
-            .find(|symbol| symbol.name() == Ok(emit::FUNCTION))
+            .find(|symbol| symbol.name() == Ok(FUNCTION))
             .and_then(|symbol| place(&symbol))
             .unwrap_or_else(|| ice!("a kernel has no entry"));
         self.entries.push(entry as u64);

@@ -67,7 +67,7 @@ impl Lowering {
         module
     }
 
-    /// An ELF relocatable object that defines [`emit::FUNCTION`].
+    /// An ELF relocatable object that defines [`FUNCTION`](super::builder::FUNCTION).
     pub(super) fn object(&self, kernel: &RowKernel) -> Vec<u8> {
         let mut module = self.module(kernel);
         let passes = PassManager::new(&self.mlir);

@@ -181,6 +181,10 @@ pub(super) fn round_to_bf16<'c, 'a>(b: &Builder<'c, 'a>, x: V<'c, 'a>) -> V<'c, 
     let bits = b.convert("arith.bitcast", x, Elem::I32);
     let is_odd = b.same("arith.andi", &[b.same("arith.shrui", &[bits, int(16)]), int(1)]);
     let rounded = b.same("arith.addi", &[b.same("arith.addi", &[bits, int(0x7fff)]), is_odd]);
+    if b.nans_are_bf16 {
+        // Nothing carries into the exponent or the sign.
+        return rounded;
+    }
     let quiet = b.same("arith.ori", &[bits, int(0x0040_0000)]);
     b.select(b.compare(Cmp::Unordered, x, x), quiet, rounded)
 }
