@@ -6,6 +6,7 @@ pub mod codes;
 pub mod diag;
 pub mod dtype;
 pub mod eval;
+mod fill;
 pub mod func;
 pub mod id;
 pub mod init;
@@ -14,6 +15,7 @@ pub mod mesh;
 pub mod op;
 pub mod ops;
 pub mod plan;
+pub mod random;
 pub mod shard;
 pub mod types;
 
