@@ -1,0 +1,34 @@
+# `make demo` trains a small Llama 3; `make test` checks everything. Both install what is missing first.
+
+.PHONY: setup build demo test fmt clippy bench clean
+
+build: setup
+	cargo build --release --workspace
+
+# Installs the LLVM and MLIR packages this machine lacks.
+setup:
+	@scripts/setup.sh
+
+# From a torchtitan configuration to a falling loss, on two ranks.
+demo: setup
+	cargo build --release
+	target/release/titanc build examples/llama3_debug.toml -o llama3_debug.titan
+	target/release/titan-run llama3_debug.titan --nodes 2
+
+test: setup
+	cargo fmt --all --check
+	cargo clippy --release --workspace --all-targets -- -D warnings
+	cargo test --release --workspace
+
+fmt:
+	cargo fmt --all
+
+clippy: setup
+	cargo clippy --release --workspace --all-targets -- -D warnings
+
+bench: setup
+	cargo bench --workspace
+
+clean:
+	cargo clean
+	rm -f llama3_debug.titan
