@@ -1,0 +1,162 @@
+//! Memory: every value gets an address.
+//!
+//! State lives in its own arena: weights, optimizer, tables, gradient accumulators. Everything else shares the step arena by
+//! the intervals in which it is in use. Views share their operand's bytes, an elementwise kernel may write over an
+//! operand that dies there, and the next value of a state is computed where the state is whenever all its readers come earlier.
+
+mod alias;
+mod pack;
+
+use crate::schedule::streams::{Timeline, timeline};
+use std::collections::BTreeMap;
+use titan_ir::plan::{ALIGN_BYTES, Address, Arena};
+use titan_ir::{Diag, DiagResult, Func, Module, Role, ValueId};
+
+/// What a buffer of the step arena is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Interval {
+    /// Function.
+    pub func: u32,
+    /// The value that names it: the first one stored there.
+    pub value: ValueId,
+    /// First entry that uses it, over the concatenated timelines.
+    pub start: u32,
+    /// Last entry that uses it.
+    pub end: u32,
+    /// Bytes, a multiple of [`ALIGN_BYTES`].
+    pub size_bytes: u64,
+}
+
+/// The next value of a state that had to be made elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CopyBack {
+    /// Function at whose end it is copied.
+    pub func: u32,
+    /// From.
+    pub src: Address,
+    /// To.
+    pub dst: Address,
+    /// How much.
+    pub size_bytes: u64,
+}
+
+/// A named tensor of the state arena.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct State {
+    /// Its name.
+    pub name: String,
+    /// Function and parameter that declare it first.
+    pub first: (u32, u32),
+    /// Where it is.
+    pub offset_bytes: u64,
+    /// How much.
+    pub size_bytes: u64,
+    /// What it is.
+    pub role: Role,
+}
+
+/// Where everything is.
+#[derive(Debug)]
+pub struct Placement {
+    /// Per function.
+    pub timelines: Vec<Timeline>,
+    /// Number of events.
+    pub num_events: u32,
+    /// Per function and value; `None` for what never is in memory.
+    pub addresses: Vec<Vec<Option<Address>>>,
+    /// In arena order.
+    pub states: Vec<State>,
+    /// Bytes of the state arena.
+    pub state_bytes: u64,
+    /// Buffers of the step arena with their offsets.
+    pub buffers: Vec<(Interval, u64)>,
+    /// Bytes of the step arena.
+    pub step_bytes: u64,
+    /// What no placement can go below: most bytes in use at once.
+    pub lower_bound_bytes: u64,
+    /// Copies after the last entry of a function.
+    pub copies: Vec<CopyBack>,
+}
+
+/// `bytes` rounded up to the alignment of buffers.
+pub(crate) fn aligned(bytes: u64) -> u64 {
+    bytes.max(1).next_multiple_of(ALIGN_BYTES)
+}
+
+/// Places every value of a module of stage `Kernels`.
+///
+/// # Errors
+/// T0502 when two functions disagree about a state, or states swap their values.
+pub fn place(module: &Module) -> DiagResult<Placement> {
+    let mut timelines = Vec::new();
+    let mut num_events = 0;
+    for func in &module.funcs {
+        let timeline = timeline(func, num_events);
+        num_events += timeline.num_events();
+        timelines.push(timeline);
+    }
+    let states = states(&module.funcs)?;
+    let buffers = alias::buffers(module, &timelines, &states)?;
+    let intervals: Vec<pack::Item> =
+        buffers.step.iter().map(|i| pack::Item { start: i.start, end: i.end, size_bytes: i.size_bytes }).collect();
+    let packed = pack::pack(&intervals);
+    let address = |home: &alias::Home| match *home {
+        alias::Home::State(s) => {
+            Address { arena: Arena::State, offset_bytes: states[s as usize].offset_bytes }
+        }
+        alias::Home::Step(b) => Address { arena: Arena::Step, offset_bytes: packed.offsets[b as usize] },
+    };
+    let addresses =
+        buffers.homes.iter().map(|homes| homes.iter().map(|h| h.as_ref().map(address)).collect()).collect();
+    let copies = buffers.copies.iter().map(|c| CopyBack {
+        func: c.func,
+        src: address(&c.src),
+        dst: address(&alias::Home::State(c.state)),
+        size_bytes: c.size_bytes,
+    });
+    Ok(Placement {
+        timelines,
+        num_events,
+        addresses,
+        copies: copies.collect(),
+        state_bytes: states.iter().map(|s| s.offset_bytes + aligned(s.size_bytes)).max().unwrap_or(0),
+        states,
+        buffers: buffers.step.iter().copied().zip(packed.offsets.iter().copied()).collect(),
+        step_bytes: packed.peak_bytes,
+        lower_bound_bytes: packed.lower_bound_bytes,
+    })
+}
+
+/// The state arena: what the functions share by name, accumulators last so that one fill clears them.
+fn states(funcs: &[Func]) -> DiagResult<Vec<State>> {
+    let mut states: Vec<State> = Vec::new();
+    let mut by_name: BTreeMap<&str, usize> = BTreeMap::new();
+    for (f, func) in (0u32..).zip(funcs) {
+        for (p, param) in (0u32..).zip(&func.params) {
+            let size_bytes = func.ty(param.value).size_bytes();
+            if param.role == Role::Input {
+                continue;
+            }
+            if let Some(&known) = by_name.get(param.name.as_str()) {
+                if states[known].size_bytes != size_bytes {
+                    let message = format!(
+                        "`{}` has {} bytes in one function and {size_bytes} in another",
+                        param.name, states[known].size_bytes
+                    );
+                    return Err(Diag::new("T0502", message).at(param.name.clone()));
+                }
+                continue;
+            }
+            by_name.insert(&param.name, states.len());
+            let (name, role) = (param.name.clone(), param.role);
+            states.push(State { name, first: (f, p), offset_bytes: 0, size_bytes, role });
+        }
+    }
+    states.sort_by_key(|s| s.role == Role::GradAccum);
+    let mut offset_bytes = 0;
+    for state in &mut states {
+        state.offset_bytes = offset_bytes;
+        offset_bytes += aligned(state.size_bytes);
+    }
+    Ok(states)
+}
