@@ -249,6 +249,38 @@ impl MemoryReport {
     }
 }
 
+/// What bytes are for, as [`MemoryReport`] counts them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Category {
+    /// Weights.
+    Params,
+    /// Gradients and accumulators.
+    Grads,
+    /// Optimizer state.
+    Optimizer,
+    /// Tables.
+    Buffers,
+    /// Inputs and activations.
+    Activations,
+    /// What collectives read or write.
+    Collectives,
+}
+
+/// A buffer in use when most bytes are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PeakBuffer {
+    /// Name of the state or input, or module path of what makes it.
+    pub path: String,
+    /// What it is for.
+    pub category: Category,
+    /// Element type.
+    pub dtype: DType,
+    /// Dimensions of a rank's buffer.
+    pub dims: Dims,
+    /// Bytes, padding included.
+    pub size_bytes: u64,
+}
+
 /// A whole training step of one rank.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
@@ -270,4 +302,6 @@ pub struct Plan {
     pub num_events: u32,
     /// Where the bytes go.
     pub memory: MemoryReport,
+    /// The largest buffers in use at the peak, largest first.
+    pub largest: Vec<PeakBuffer>,
 }

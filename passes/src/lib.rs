@@ -28,3 +28,7 @@ pub mod remat;
 mod reshard_steps;
 
 // Kernels and plan.
+pub mod emit_plan;
+pub mod fuse;
+pub mod place;
+pub mod schedule;

@@ -1,5 +1,6 @@
 //! What a pass and a check are.
 
+use crate::emit_plan::KernelTable;
 use std::fmt;
 use titan_ir::{Diag, DiagResult, Diags, Module, Plan};
 
@@ -67,4 +68,6 @@ pub struct PassCx {
     pub warnings: Vec<Diag>,
     /// The plan, once `emit-plan` has run.
     pub plan: Option<Plan>,
+    /// Generated kernels of all plans emitted in this context.
+    pub kernels: KernelTable,
 }

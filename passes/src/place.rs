@@ -27,15 +27,24 @@ pub struct Interval {
     pub size_bytes: u64,
 }
 
+/// Where a value is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Home {
+    /// In this state of [`Placement::states`].
+    State(u32),
+    /// In this buffer of [`Placement::buffers`].
+    Step(u32),
+}
+
 /// The next value of a state that had to be made elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CopyBack {
     /// Function at whose end it is copied.
     pub func: u32,
     /// From.
-    pub src: Address,
+    pub src: Home,
     /// To.
-    pub dst: Address,
+    pub dst: Home,
     /// How much.
     pub size_bytes: u64,
 }
@@ -63,7 +72,7 @@ pub struct Placement {
     /// Number of events.
     pub num_events: u32,
     /// Per function and value; `None` for what never is in memory.
-    pub addresses: Vec<Vec<Option<Address>>>,
+    pub homes: Vec<Vec<Option<Home>>>,
     /// In arena order.
     pub states: Vec<State>,
     /// Bytes of the state arena.
@@ -76,6 +85,24 @@ pub struct Placement {
     pub lower_bound_bytes: u64,
     /// Copies after the last entry of a function.
     pub copies: Vec<CopyBack>,
+}
+
+impl Placement {
+    /// The address of a home.
+    pub fn address(&self, home: Home) -> Address {
+        match home {
+            Home::State(s) => {
+                Address { arena: Arena::State, offset_bytes: self.states[s as usize].offset_bytes }
+            }
+            Home::Step(b) => Address { arena: Arena::Step, offset_bytes: self.buffers[b as usize].1 },
+        }
+    }
+
+    /// The address of a value of function `func` that is in memory.
+    pub fn address_of(&self, func: usize, value: ValueId) -> Address {
+        let home = self.homes[func][value.index()];
+        self.address(home.unwrap_or_else(|| titan_ir::ice!("place: {value:?} is read but never made")))
+    }
 }
 
 /// `bytes` rounded up to the alignment of buffers.
@@ -100,25 +127,11 @@ pub fn place(module: &Module) -> DiagResult<Placement> {
     let intervals: Vec<pack::Item> =
         buffers.step.iter().map(|i| pack::Item { start: i.start, end: i.end, size_bytes: i.size_bytes }).collect();
     let packed = pack::pack(&intervals);
-    let address = |home: &alias::Home| match *home {
-        alias::Home::State(s) => {
-            Address { arena: Arena::State, offset_bytes: states[s as usize].offset_bytes }
-        }
-        alias::Home::Step(b) => Address { arena: Arena::Step, offset_bytes: packed.offsets[b as usize] },
-    };
-    let addresses =
-        buffers.homes.iter().map(|homes| homes.iter().map(|h| h.as_ref().map(address)).collect()).collect();
-    let copies = buffers.copies.iter().map(|c| CopyBack {
-        func: c.func,
-        src: address(&c.src),
-        dst: address(&alias::Home::State(c.state)),
-        size_bytes: c.size_bytes,
-    });
     Ok(Placement {
         timelines,
         num_events,
-        addresses,
-        copies: copies.collect(),
+        homes: buffers.homes,
+        copies: buffers.copies,
         state_bytes: states.iter().map(|s| s.offset_bytes + aligned(s.size_bytes)).max().unwrap_or(0),
         states,
         buffers: buffers.step.iter().copied().zip(packed.offsets.iter().copied()).collect(),

@@ -5,6 +5,8 @@ use crate::autodiff::Autodiff;
 use crate::bucket_collectives::BucketCollectives;
 use crate::insert_reshard::InsertReshard;
 use crate::localize::Localize;
+use crate::emit_plan::EmitPlan;
+use crate::fuse::Fuse;
 use crate::manager::Step;
 use crate::optimizer::Optimizer;
 use crate::pass::{Check, Pass};
@@ -63,6 +65,12 @@ const PASSES: &[(&str, MakePass)] = &[
         args.set("depth", &mut pass.depth)?;
         Ok(Box::new(pass))
     }),
+    ("fuse", |args| {
+        let mut pass = Fuse::default();
+        args.set("operands", &mut pass.max_operands)?;
+        Ok(Box::new(pass))
+    }),
+    ("emit-plan", |_| Ok(Box::new(EmitPlan))),
     ("cse", |_| Ok(Box::new(Cse))),
     ("dce", |_| Ok(Box::new(Dce))),
 ];

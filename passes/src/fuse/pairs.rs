@@ -4,6 +4,13 @@ use super::unit::{Source, Unit, Units};
 use titan_ir::kernel::Access;
 use titan_ir::{Func, ValueId};
 
+/// Farther apart in program order than this, nodes that share only a read are left alone: one of them would wait
+/// for the other, and with it all that they hold.
+const MAX_DISTANCE: u32 = 64;
+
+/// The same for nodes of different phases: what backward recomputes must not be kept from forward after all.
+const MAX_PHASE_DISTANCE: u32 = 16;
+
 /// Two nodes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pair {
@@ -42,18 +49,27 @@ pub(super) fn pairs(func: &Func, units: &Units) -> Vec<Pair> {
                 Unit::Native(_) | Unit::Plain => None,
             };
             if let Some(kind) = kind {
-                let saved = if readers.nodes.len() == 1 && !readers.is_result { 2 * bytes } else { bytes };
-                pairs.extend(fragments.iter().map(|&b| (saved, kind, Pair { a: def, b })));
+                let only = readers.nodes.len() == 1 && !readers.is_result;
+                let saved = if only { 2 * bytes } else { bytes };
+                let near = fragments.iter().filter(|&&b| near(func, def, b, only));
+                pairs.extend(near.map(|&b| (saved, kind, Pair { a: def, b })));
             }
         }
         let full: Vec<u32> = fragments.into_iter().filter(|&n| reads_fully(func, units, n, value)).collect();
-        pairs.extend(full.windows(2).map(|w| (bytes, Kind::Siblings, Pair { a: w[0], b: w[1] })));
+        let siblings = full.windows(2).filter(|w| near(func, w[0], w[1], false));
+        pairs.extend(siblings.map(|w| (bytes, Kind::Siblings, Pair { a: w[0], b: w[1] })));
     }
     pairs.sort_by_key(|&(saved, kind, Pair { a, b })| {
         let (a, b) = (i64::from(a), i64::from(b));
         (std::cmp::Reverse(saved), kind, if kind == Kind::Epilogue { (-a, -b) } else { (a, b) })
     });
     pairs.into_iter().map(|(_, _, pair)| pair).collect()
+}
+
+/// Whether running nodes `a < b` together delays little; `only` says that `b` alone reads what `a` makes.
+fn near(func: &Func, a: u32, b: u32, only: bool) -> bool {
+    let same_phase = func.nodes[a as usize].phase == func.nodes[b as usize].phase;
+    b - a <= MAX_PHASE_DISTANCE || (same_phase && (only || b - a <= MAX_DISTANCE))
 }
 
 #[derive(Debug, Clone, Default)]

@@ -1,27 +1,9 @@
 //! Values share buffers: views, kernels that write over an operand, state updated in place.
 
-use super::{Interval, State, aligned};
+use super::{CopyBack, Home, Interval, State, aligned};
 use crate::schedule::streams::{Timeline, lowering};
 use titan_ir::kernel::{Access, Input, KernelSpec, Native, RowKernel, Store};
 use titan_ir::{Diag, DiagResult, Func, Lowering, Module, Node, ResultKind, Role, ValueId};
-
-/// Where a value is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Home {
-    /// A state, by index.
-    State(u32),
-    /// A buffer of the step arena, by index.
-    Step(u32),
-}
-
-/// A state update that needs a copy.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Copy {
-    pub(super) func: u32,
-    pub(super) src: Home,
-    pub(super) state: u32,
-    pub(super) size_bytes: u64,
-}
 
 /// Buffers of a module.
 #[derive(Debug, Default)]
@@ -31,7 +13,7 @@ pub(super) struct Buffers {
     /// The step arena.
     pub(super) step: Vec<Interval>,
     /// After the last entry of their functions.
-    pub(super) copies: Vec<Copy>,
+    pub(super) copies: Vec<CopyBack>,
 }
 
 /// Decides which values share memory, and when each buffer is in use.
@@ -124,7 +106,7 @@ impl<'a> Builder<'a> {
         param: usize,
     ) -> DiagResult<()> {
         let src = homes[value.index()].expect("results are in memory");
-        let Home::State(state) = self.state(&func.params[param].name) else { return Ok(()) };
+        let dst = self.state(&func.params[param].name);
         let changes = |home: Home| {
             let updates = func.results.iter().filter_map(|r| match r.kind {
                 ResultKind::Update(p) => Some(&func.params[p]),
@@ -137,7 +119,7 @@ impl<'a> Builder<'a> {
             let message = format!("`{name}` takes the value of a state that is updated in the same step");
             return Err(Diag::new("T0502", message).at(name.clone()));
         }
-        self.buffers.copies.push(Copy { func: f, src, state, size_bytes: func.ty(value).size_bytes() });
+        self.buffers.copies.push(CopyBack { func: f, src, dst, size_bytes: func.ty(value).size_bytes() });
         Ok(())
     }
 }
