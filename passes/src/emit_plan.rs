@@ -120,8 +120,9 @@ fn tensors(module: &Module, placement: &Placement) -> Vec<PlanTensor> {
         }
     };
     let states = (0u32..).zip(&placement.states);
-    let mut tensors: Vec<PlanTensor> =
-        states.map(|(s, state)| param(state.first.0 as usize, state.first.1 as usize, Home::State(s))).collect();
+    let mut tensors: Vec<PlanTensor> = states
+        .map(|(s, state)| param(state.first.0 as usize, state.first.1 as usize, Home::State(s)))
+        .collect();
     let num_states = tensors.len();
     for (f, func) in module.funcs.iter().enumerate() {
         for (p, input) in func.params.iter().enumerate().filter(|(_, p)| p.role == Role::Input) {

@@ -3,6 +3,8 @@
 use crate::accumulate::Accumulate;
 use crate::autodiff::Autodiff;
 use crate::bucket_collectives::BucketCollectives;
+use crate::emit_plan::EmitPlan;
+use crate::fuse::Fuse;
 use crate::insert_reshard::InsertReshard;
 use crate::localize::Localize;
 use crate::manager::Step;
@@ -28,11 +30,13 @@ pub struct PipelineOptions {
     pub bucket: BucketCollectives,
     /// Gathers ahead of their use.
     pub prefetch: Prefetch,
+    /// Kernels.
+    pub fuse: Fuse,
 }
 
 /// The steps from a traced module to a plan.
 pub fn pipeline(options: PipelineOptions) -> Vec<Step> {
-    let PipelineOptions { accumulate, optimizer, simplify, remat, bucket, prefetch } = options;
+    let PipelineOptions { accumulate, optimizer, simplify, remat, bucket, prefetch, fuse } = options;
     vec![
         Step::Begin(Stage::Graph),
         // Gradients first, on the global graph: everything after treats forward and backward alike, so that gradients are
@@ -57,7 +61,10 @@ pub fn pipeline(options: PipelineOptions) -> Vec<Step> {
         // Recomputed gathers form buckets of their own; which there are is only known now.
         Step::run(bucket),
         Step::run(prefetch),
-        // Step::run(fuse),
-        // Step::Begin(Stage::Kernels),
+        // Every op is lowered; what a kernel can keep in registers never reaches memory.
+        Step::run(fuse),
+        Step::Begin(Stage::Kernels),
+        // Streams, addresses, instructions.
+        Step::run(EmitPlan),
     ]
 }

@@ -124,8 +124,11 @@ pub fn place(module: &Module) -> DiagResult<Placement> {
     }
     let states = states(&module.funcs)?;
     let buffers = alias::buffers(module, &timelines, &states)?;
-    let intervals: Vec<pack::Item> =
-        buffers.step.iter().map(|i| pack::Item { start: i.start, end: i.end, size_bytes: i.size_bytes }).collect();
+    let intervals: Vec<pack::Item> = buffers
+        .step
+        .iter()
+        .map(|i| pack::Item { start: i.start, end: i.end, size_bytes: i.size_bytes })
+        .collect();
     let packed = pack::pack(&intervals);
     Ok(Placement {
         timelines,

@@ -3,10 +3,10 @@
 use crate::accumulate::Accumulate;
 use crate::autodiff::Autodiff;
 use crate::bucket_collectives::BucketCollectives;
-use crate::insert_reshard::InsertReshard;
-use crate::localize::Localize;
 use crate::emit_plan::EmitPlan;
 use crate::fuse::Fuse;
+use crate::insert_reshard::InsertReshard;
+use crate::localize::Localize;
 use crate::manager::Step;
 use crate::optimizer::Optimizer;
 use crate::pass::{Check, Pass};

@@ -34,7 +34,10 @@ fn zero(dst: Address, size_bytes: u64) -> (Action, Cost) {
 }
 
 fn copy(src: Address, dst: Address, size_bytes: u64) -> (Action, Cost) {
-    (Action::Copy { src, dst, size_bytes }, Cost { flops: 0, read_bytes: size_bytes, write_bytes: size_bytes })
+    (
+        Action::Copy { src, dst, size_bytes },
+        Cost { flops: 0, read_bytes: size_bytes, write_bytes: size_bytes },
+    )
 }
 
 fn instr((action, cost): (Action, Cost), stream: u8, loc: u32, phase: Phase) -> Instr {
@@ -135,7 +138,8 @@ impl Emitter<'_> {
                 Action::Launch { kernel: self.kernels.index_of(kernel), args, domain: domain(kernel, launch) }
             }
             KernelSpec::Native(Native::Contract(spec)) => {
-                let epilogue = spec.epilogue.as_ref().map(|kernel| (self.kernels.index_of(kernel), args[2..].to_vec()));
+                let epilogue =
+                    spec.epilogue.as_ref().map(|kernel| (self.kernels.index_of(kernel), args[2..].to_vec()));
                 let c = if epilogue.is_none() { Some(args[2]) } else { None };
                 Action::Contract { spec: spec.clone(), a: args[0], b: args[1], c, epilogue }
             }
@@ -166,4 +170,3 @@ fn domain(kernel: &RowKernel, launch: &Launch) -> Domain {
         }
     }
 }
-

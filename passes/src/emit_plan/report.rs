@@ -84,7 +84,8 @@ fn peak_entry(placement: &Placement) -> u32 {
 fn describe(module: &Module, interval: &Interval, category: Category) -> PeakBuffer {
     let func = &module.funcs[interval.func as usize];
     let param = func.params.iter().find(|p| p.value == interval.value).map(|p| p.name.clone());
-    let maker = || func.nodes.iter().find(|n| n.outs.contains(&interval.value)).map(|n| func.path(n.loc).to_owned());
+    let maker =
+        || func.nodes.iter().find(|n| n.outs.contains(&interval.value)).map(|n| func.path(n.loc).to_owned());
     let ty = func.ty(interval.value);
     PeakBuffer {
         path: param.or_else(maker).unwrap_or_default(),
@@ -122,7 +123,8 @@ fn categories(module: &Module, placement: &Placement) -> Vec<Category> {
                 Lowering::Collective(kind, _) => Some(kind),
                 _ => None,
             };
-            let reduces = matches!(kind, Some(CollectiveKind::ReduceScatter(_) | CollectiveKind::AllReduce(_)));
+            let reduces =
+                matches!(kind, Some(CollectiveKind::ReduceScatter(_) | CollectiveKind::AllReduce(_)));
             for &v in &node.ins {
                 mark(v, &|r| r.communicated |= kind.is_some());
                 mark(v, &|r| r.updates |= node.phase == Phase::Update);

@@ -30,7 +30,8 @@ fn needed(func: &Func, units: &Units, groups: &[Group]) -> Vec<bool> {
     for group in groups {
         for &n in group.members.iter().filter(|&&n| units.live[n as usize]) {
             for v in units.reads(func, n as usize) {
-                let inside = units.defs[v.index()].is_some_and(|def| group.members.binary_search(&def).is_ok());
+                let inside =
+                    units.defs[v.index()].is_some_and(|def| group.members.binary_search(&def).is_ok());
                 needed[v.index()] |= !inside;
             }
         }
@@ -76,7 +77,9 @@ impl Builder<'_> {
     }
 
     fn contract_of(&self, n: usize) -> (Contract, [ValueId; 2]) {
-        let Unit::Contract(contract) = &self.units.units[n] else { titan_ir::ice!("fuse: not a contraction") };
+        let Unit::Contract(contract) = &self.units.units[n] else {
+            titan_ir::ice!("fuse: not a contraction")
+        };
         let ins = &self.func.nodes[n].ins;
         (contract.clone(), [self.units.stored(ins[0]), self.units.stored(ins[1])])
     }
@@ -164,7 +167,13 @@ impl Builder<'_> {
     }
 
     /// Adds the expressions of a fragment; those in `exprs` serve as its operands without memory.
-    fn inline(&self, draft: &mut Draft, fragment: &Fragment, n: usize, exprs: &[(ValueId, ExprId)]) -> Vec<ExprId> {
+    fn inline(
+        &self,
+        draft: &mut Draft,
+        fragment: &Fragment,
+        n: usize,
+        exprs: &[(ValueId, ExprId)],
+    ) -> Vec<ExprId> {
         let ins = &self.func.nodes[n].ins;
         let mut values: Vec<ExprId> = Vec::with_capacity(fragment.exprs.len());
         for expr in &fragment.exprs {
@@ -185,7 +194,6 @@ impl Builder<'_> {
         k: usize,
         exprs: &[(ValueId, ExprId)],
     ) -> ExprId {
-        let dtype = fragment.inputs[k].dtype;
         let (value, access) = match (self.units.source(ins[k]), fragment.inputs[k].access) {
             (Source::Const(bits), _) => return draft.expr(Expr::Const(bits)),
             (Source::Repeat(v), _) => (v, Access::Scalar),
@@ -199,12 +207,18 @@ impl Builder<'_> {
                 None => (v, access),
             },
         };
-        let input = draft.input(Some(value), dtype, access);
+        let input = draft.input(Some(value), self.func.ty(value).dtype, access);
         draft.expr(Expr::Load(input))
     }
 
     /// Stores column sums of blocks of rows; one block of f32 is the sum itself.
-    fn col_sum(&mut self, draft: &mut Draft, fragment: &Fragment, out: ValueId, value: ExprId) -> Option<Partial> {
+    fn col_sum(
+        &mut self,
+        draft: &mut Draft,
+        fragment: &Fragment,
+        out: ValueId,
+        value: ExprId,
+    ) -> Option<Partial> {
         let (num, cols) = (fragment.rows.div_ceil(BLOCK_ROWS), fragment.cols);
         let store = Store::ColSum { block_rows: BLOCK_ROWS };
         if num == 1 && self.func.ty(out).dtype == DType::F32 {
@@ -238,7 +252,13 @@ impl Builder<'_> {
         if self.func.ty(partial.partials).rank() == 1 {
             let next = self.all_sum(&mut draft, partial.num, partial.sum, load);
             let bound = draft.finish(Cols::Flat { chunk: CHUNK }, false);
-            self.launch(anchor, KernelSpec::Row(bound.kernel), (1, Some(partial.num)), &bound.ins, &bound.outs);
+            self.launch(
+                anchor,
+                KernelSpec::Row(bound.kernel),
+                (1, Some(partial.num)),
+                &bound.ins,
+                &bound.outs,
+            );
             if let Some(next) = next {
                 self.combine(anchor, &next);
             }
@@ -258,7 +278,13 @@ impl Builder<'_> {
             let load = draft.expr(Expr::Load(input));
             draft.output(partial.sum, dtype, Store::Full, load);
             let bound = draft.finish(Cols::Flat { chunk: CHUNK }, false);
-            self.launch(anchor, KernelSpec::Row(bound.kernel), (1, Some(partial.cols)), &bound.ins, &bound.outs);
+            self.launch(
+                anchor,
+                KernelSpec::Row(bound.kernel),
+                (1, Some(partial.cols)),
+                &bound.ins,
+                &bound.outs,
+            );
         }
     }
 

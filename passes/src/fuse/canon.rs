@@ -71,10 +71,14 @@ impl Draft {
     /// Whether rounding `x` to bf16 changes nothing.
     fn is_bf16(&self, x: ExprId) -> bool {
         match self.at(x) {
-            Expr::Load(k) => self.inputs.get_index(k as usize).is_some_and(|((_, i), ())| i.dtype == DType::Bf16),
+            Expr::Load(k) => {
+                self.inputs.get_index(k as usize).is_some_and(|((_, i), ())| i.dtype == DType::Bf16)
+            }
             Expr::Unary(f, a) => f == UnaryFn::RoundBf16 || (f == UnaryFn::Neg && self.is_bf16(a)),
             Expr::SwapPairs(a) => self.is_bf16(a),
-            Expr::Const(bits) => DType::Bf16.round(f64::from(f32::from_bits(bits))) == f64::from(f32::from_bits(bits)),
+            Expr::Const(bits) => {
+                DType::Bf16.round(f64::from(f32::from_bits(bits))) == f64::from(f32::from_bits(bits))
+            }
             _ => false,
         }
     }
@@ -90,7 +94,8 @@ impl Draft {
             exprs: vec![None; self.exprs.len()],
         };
         if epilogue {
-            let tile = self.inputs.get_index_of(&(None, TILE)).unwrap_or_else(|| ice!("an epilogue without a tile"));
+            let tile =
+                self.inputs.get_index_of(&(None, TILE)).unwrap_or_else(|| ice!("an epilogue without a tile"));
             canon.input(tile);
         }
         for (_, output) in &self.outputs {

@@ -107,11 +107,11 @@ impl<'a> Groups<'a> {
         }
     }
 
-    /// The groups of live nodes, each in program order of its members; groups in the order of their last members that
-    /// respects dependencies.
+    /// The groups of live nodes, each in program order of its members; groups in an order that respects
+    /// dependencies and otherwise goes by first members.
     pub(super) fn finish(self) -> Vec<Group> {
         let reps: Vec<u32> = (0u32..).take(self.groups.len()).map(|n| self.order.find(n)).collect();
-        super::order::by_last_member(&reps, self.groups, |n| {
+        super::order::by_first_member(&reps, self.groups, |n| {
             let reads = self.units.live[n as usize].then(|| self.units.reads(self.func, n as usize));
             reads.into_iter().flatten().filter_map(|v| self.units.defs[v.index()]).collect()
         })
@@ -148,9 +148,10 @@ impl<'a> Groups<'a> {
             Source::Const(_) => true,
             Source::Repeat(v) => inside(v).is_none(),
             Source::Memory(v) => inside(v).is_none_or(|def| {
-                input.dtype != DType::I32
+                self.func.ty(v).dtype != DType::I32
                     && result_of(self.func, self.units, def, v) == access_result(input.access)
-                    && (!is_swapped(fragment, k) || matches!(self.units.units[def as usize], Unit::Contract(_)))
+                    && (!is_swapped(fragment, k)
+                        || matches!(self.units.units[def as usize], Unit::Contract(_)))
             }),
         })
     }

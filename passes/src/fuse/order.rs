@@ -56,8 +56,7 @@ impl Order {
     /// Merges two representatives, unless a path between them passes through a third (or is too long to know).
     /// The earlier one stands for both.
     pub(super) fn merge(&mut self, a: u32, b: u32) -> bool {
-        let (lo, hi) =
-            if self.position[a as usize] < self.position[b as usize] { (a, b) } else { (b, a) };
+        let (lo, hi) = if self.position[a as usize] < self.position[b as usize] { (a, b) } else { (b, a) };
         let Some(mut above) = self.reach(lo, hi, true) else { return false };
         let Some(mut below) = self.reach(hi, lo, false) else { return false };
         let by_position = |list: &mut Vec<u32>, position: &[u32]| list.sort_by_key(|&v| position[v as usize]);
@@ -71,7 +70,8 @@ impl Order {
             self.position[v as usize] = p;
         }
         self.parent[hi as usize] = lo;
-        let (succs, preds) = (std::mem::take(&mut self.succs[hi as usize]), std::mem::take(&mut self.preds[hi as usize]));
+        let (succs, preds) =
+            (std::mem::take(&mut self.succs[hi as usize]), std::mem::take(&mut self.preds[hi as usize]));
         self.succs[lo as usize].extend(succs);
         self.preds[lo as usize].extend(preds);
         true
@@ -114,23 +114,27 @@ impl Order {
     }
 }
 
-/// Groups in an order that respects dependencies and otherwise goes by last members. `reps` names the group of each
+/// Groups in an order that respects dependencies and otherwise goes by first members. `reps` names the group of each
 /// node, `depends` the nodes a node needs.
-pub(super) fn by_last_member<G>(reps: &[u32], groups: Vec<G>, depends: impl Fn(u32) -> Vec<u32>) -> Vec<G> {
+pub(super) fn by_first_member<G>(reps: &[u32], groups: Vec<G>, depends: impl Fn(u32) -> Vec<u32>) -> Vec<G> {
     let n = groups.len();
-    let mut last = vec![0u32; n];
+    let mut first = vec![u32::MAX; n];
     let mut waits = vec![0u32; n];
     let mut wakes: Vec<Vec<u32>> = vec![Vec::new(); n];
     for (node, &rep) in (0u32..).zip(reps) {
-        last[rep as usize] = node;
-        for rep_before in depends(node).into_iter().map(|d| reps[d as usize]).filter(|&before| before != rep) {
+        first[rep as usize] = first[rep as usize].min(node);
+        for rep_before in depends(node).into_iter().map(|d| reps[d as usize]).filter(|&before| before != rep)
+        {
             wakes[rep_before as usize].push(rep);
             waits[rep as usize] += 1;
         }
     }
     let is_rep = |v: u32| reps[v as usize] == v;
-    let mut ready: BTreeSet<(u32, u32)> =
-        (0u32..).take(n).filter(|&v| is_rep(v) && waits[v as usize] == 0).map(|v| (last[v as usize], v)).collect();
+    let mut ready: BTreeSet<(u32, u32)> = (0u32..)
+        .take(n)
+        .filter(|&v| is_rep(v) && waits[v as usize] == 0)
+        .map(|v| (first[v as usize], v))
+        .collect();
     let mut groups: Vec<Option<G>> = groups.into_iter().map(Some).collect();
     let mut sorted = Vec::new();
     while let Some((_, rep)) = ready.pop_first() {
@@ -138,7 +142,7 @@ pub(super) fn by_last_member<G>(reps: &[u32], groups: Vec<G>, depends: impl Fn(u
         for &next in &wakes[rep as usize] {
             waits[next as usize] -= 1;
             if waits[next as usize] == 0 {
-                ready.insert((last[next as usize], next));
+                ready.insert((first[next as usize], next));
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use super::unit::{Source, Unit, Units};
 use titan_ir::kernel::Access;
-use titan_ir::{Func, ValueId};
+use titan_ir::{Func, Phase, ValueId};
 
 /// Farther apart in program order than this, nodes that share only a read are left alone: one of them would wait
 /// for the other, and with it all that they hold.
@@ -40,8 +40,12 @@ pub(super) fn pairs(func: &Func, units: &Units) -> Vec<Pair> {
     for (v, readers) in readers.iter().enumerate() {
         let value = ValueId::new(v);
         let bytes = func.ty(value).size_bytes();
-        let fragments: Vec<u32> =
-            readers.nodes.iter().copied().filter(|&n| matches!(units.units[n as usize], Unit::Fragment(_))).collect();
+        let fragments: Vec<u32> = readers
+            .nodes
+            .iter()
+            .copied()
+            .filter(|&n| matches!(units.units[n as usize], Unit::Fragment(_)))
+            .collect();
         if let Some(def) = units.defs[v] {
             let kind = match units.units[def as usize] {
                 Unit::Fragment(_) => Some(Kind::Feeds),
@@ -68,8 +72,9 @@ pub(super) fn pairs(func: &Func, units: &Units) -> Vec<Pair> {
 
 /// Whether running nodes `a < b` together delays little; `only` says that `b` alone reads what `a` makes.
 fn near(func: &Func, a: u32, b: u32, only: bool) -> bool {
-    let same_phase = func.nodes[a as usize].phase == func.nodes[b as usize].phase;
-    b - a <= MAX_PHASE_DISTANCE || (same_phase && (only || b - a <= MAX_DISTANCE))
+    let [a_phase, b_phase] = [a, b].map(|n| func.nodes[n as usize].phase);
+    let apart = (a_phase == Phase::Forward) != (b_phase == Phase::Forward);
+    b - a <= MAX_PHASE_DISTANCE || (!apart && only) || (a_phase == b_phase && b - a <= MAX_DISTANCE)
 }
 
 #[derive(Debug, Clone, Default)]

@@ -20,7 +20,7 @@ pub(super) enum Unit {
 /// Where elements come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Source {
-    /// A value, perhaps seen through reshapes.
+    /// A value, perhaps seen through reshapes and widening casts, which a load does for nothing.
     Memory(ValueId),
     /// A scalar, repeated.
     Repeat(ValueId),
@@ -35,6 +35,8 @@ pub(super) struct Units {
     pub(super) units: Vec<Unit>,
     /// One per value.
     pub(super) sources: Vec<Source>,
+    /// Per value the one it is a view of all of.
+    stored: Vec<ValueId>,
     /// The defining node of each value.
     pub(super) defs: Vec<Option<u32>>,
     /// Whether a node is needed, once readers see through views.
@@ -47,6 +49,7 @@ impl Units {
         let mut this = Self {
             units: Vec::with_capacity(func.nodes.len()),
             sources: (0..func.num_values()).map(|i| Source::Memory(ValueId::new(i))).collect(),
+            stored: (0..func.num_values()).map(ValueId::new).collect(),
             defs: func.defs(),
             live: Vec::new(),
         };
@@ -59,6 +62,7 @@ impl Units {
                 Lowering::Native(native) => Unit::Native(native),
                 Lowering::View if ins[0].size_bytes() == outs[0].size_bytes() => {
                     this.sources[node.outs[0].index()] = this.source(node.ins[0]);
+                    this.stored[node.outs[0].index()] = this.stored(node.ins[0]);
                     Unit::Plain
                 }
                 Lowering::Collective(..)
@@ -108,12 +112,9 @@ impl Units {
         }
     }
 
-    /// The value a native kernel reads for operand `value`: a view will do, a repetition will not.
+    /// The value a native kernel reads for operand `value`: a view will do, another element type or a repetition will not.
     pub(super) fn stored(&self, value: ValueId) -> ValueId {
-        match self.source(value) {
-            Source::Memory(v) => v,
-            Source::Repeat(_) | Source::Const(_) => value,
-        }
+        self.stored[value.index()]
     }
 
     /// The values the kernel or node of node `n` reads.
@@ -132,7 +133,8 @@ impl Units {
             Expr::Const(bits) => Some(Source::Const(rounded(bits, dtype))),
             Expr::Load(k) => {
                 let operand = ins[k as usize];
-                let same = func.ty(operand).dtype == dtype;
+                let from = func.ty(operand).dtype;
+                let same = from == dtype || (from, dtype) == (DType::Bf16, DType::F32);
                 match (self.source(operand), fragment.inputs[k as usize].access) {
                     (Source::Const(bits), _) => Some(Source::Const(rounded(bits, dtype))),
                     (Source::Repeat(v), _) if same => Some(Source::Repeat(v)),

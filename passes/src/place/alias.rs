@@ -236,7 +236,9 @@ impl<'a> Shares<'a> {
         // The entry at which a root was last written over: at most one result may.
         let mut written_at: Vec<Option<u32>> = vec![None; self.parent.len()];
         for (n, node) in self.func.nodes.iter().enumerate() {
-            let (Some(at), true) = (self.timeline.issued[n], self.timeline.issued[n] == self.timeline.done[n]) else {
+            let (Some(at), true) =
+                (self.timeline.issued[n], self.timeline.issued[n] == self.timeline.done[n])
+            else {
                 continue;
             };
             for out in &node.outs {
