@@ -125,6 +125,33 @@ pub const CODES: &[Code] = &[
          tensor by name: its types must then agree.",
     ),
     row(
+        "T0201",
+        "op without a gradient",
+        "The op lies between a weight and the loss, and its gradient is not defined: min and max, table look-ups by number, and \
+         gradients themselves. The message names the module that uses it.",
+    ),
+    row(
+        "T0202",
+        "loss is not one number",
+        "The output `loss` must be a scalar of type f32: reduce it over all tokens and cast it.",
+    ),
+    row(
+        "T0203",
+        "no loss",
+        "Differentiation starts at the output `loss` of a function, and the optimizer reports it. No function has it.",
+    ),
+    row(
+        "T0204",
+        "weight without influence",
+        "The loss does not depend on a weight. Its gradient is zero, and only weight decay moves it. Usually a module was built and \
+         not called.",
+    ),
+    row(
+        "T0205",
+        "no gradients",
+        "The optimizer found no outputs `grad:<weight>`. The pass autodiff makes them and has to run before.",
+    ),
+    row(
         "T0211",
         "unknown pass",
         "A pass or checker named on the command line does not exist, or is not a step of the pipeline. The note lists the \
@@ -138,7 +165,7 @@ pub const CODES: &[Code] = &[
     row(
         "T0213",
         "bad pass option",
-        "An option in braces after a pass name is unknown to that pass, or its value is not of the option's type.",
+        "An option after a pass name, as in `remat:mode=full`, is unknown to that pass, or its value is not of the option's type.",
     ),
     row(
         "T0301",

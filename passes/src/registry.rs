@@ -83,6 +83,11 @@ pub fn pass_names() -> impl Iterator<Item = &'static str> {
     PASSES.iter().map(|(name, _)| *name)
 }
 
+/// Names of all passes and checks.
+pub fn step_names() -> impl Iterator<Item = &'static str> {
+    pass_names().chain(CHECKS.iter().map(|(name, _)| *name))
+}
+
 /// The steps of a comma-separated list of `NAME[:key=value...]`.
 ///
 /// # Errors
@@ -104,7 +109,7 @@ fn step(spec: &str) -> DiagResult<Step> {
     } else if let Some((_, make)) = CHECKS.iter().find(|(n, _)| *n == name) {
         Step::Check(make())
     } else {
-        let known: Vec<&str> = pass_names().chain(CHECKS.iter().map(|(n, _)| *n)).collect();
+        let known: Vec<&str> = step_names().collect();
         return Err(Diag::new("T0211", format!("there is no pass `{name}`"))
             .note(format!("there are {}", known.join(", "))));
     };
