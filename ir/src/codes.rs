@@ -152,6 +152,12 @@ pub const CODES: &[Code] = &[
         "The optimizer found no outputs `grad:<weight>`. The pass autodiff makes them and has to run before.",
     ),
     row(
+        "T0206",
+        "gradient is not the derivative of the loss",
+        "The checker of gradients moved a weight and saw another change of the loss than the gradient says. This is a fault of an op's \
+         gradient rule: please report it with the model.",
+    ),
+    row(
         "T0211",
         "unknown pass",
         "A pass or checker named on the command line does not exist, or is not a step of the pipeline. The note lists the \

@@ -2,6 +2,7 @@
 //!
 //! [`pipeline`] lists them in order with reasons; [`registry`] names them for filetests and `titanc opt`.
 
+pub mod check;
 pub mod manager;
 pub mod pass;
 pub mod pipeline;

@@ -147,7 +147,7 @@ impl Trace<'_> {
     ) -> DiagResult<ValueId> {
         let spec = self.spec.clone();
         let head_dim = spec.dim / spec.num_heads;
-        let mut heads = |t: &mut Self, name: &str, num: u64| {
+        let heads = |t: &mut Self, name: &str, num: u64| {
             let y_bsn = t.linear(&format!("{path}.{name}"), x_bsd, spec.dim, num * head_dim)?;
             t.func.emit1(Reshape::new(&[spec.batch, spec.seq, num, head_dim]), &[y_bsn])
         };

@@ -1,3 +1,4 @@
 //! Tests of the whole workspace, and what they share.
 
 pub mod decoder;
+pub mod state;

@@ -1,0 +1,3 @@
+//! Independent checkers: they share no code with the pass they judge.
+
+pub mod gradients;
