@@ -10,11 +10,13 @@ mod gemm;
 mod isa;
 mod pack;
 pub mod peak;
+mod scatter;
 mod simd;
 
 pub use attention::{attention, attention_grad, attention_grad_on, attention_on};
 pub use gemm::{Epilogue, RowKernelFn, contract, contract_on};
 pub use isa::Isa;
+pub use scatter::{scatter_add, scatter_add_on};
 
 /// Scratch memory of one kernel call, at least as large as its `Workspace`, 64-byte aligned.
 #[derive(Debug, Clone, Copy)]

@@ -2,4 +2,5 @@
 
 mod attention;
 mod contract;
+mod scatter;
 mod support;

@@ -54,8 +54,8 @@ unsafe fn task_on<S: Simd>(whole: &Backward<'_>, task: usize, scratch: *mut u8) 
 
 /// Per-query values of a tile.
 struct Lanes<V> {
-    /// `lse * log2(e)`.
-    lse: [V; NUM_VECTORS],
+    /// `-lse * log2(e)`.
+    minus_lse: [V; NUM_VECTORS],
     delta: [V; NUM_VECTORS],
 }
 
@@ -235,20 +235,20 @@ impl<'a, S: Simd, const EXACT: bool> Head<'a, S, EXACT> {
     #[inline(always)]
     unsafe fn lanes(&self, view: HeadView, head: usize, first: usize, num_queries: usize) -> Lanes<S::V> {
         let spec = self.whole.spec;
-        let mut lse = [0.0f32; NUM_VECTORS * MAX_LANES];
-        let mut delta = lse;
+        let mut minus_lse = [0.0f32; NUM_VECTORS * MAX_LANES];
+        let mut delta = minus_lse;
         // SAFETY: the caller's.
         unsafe {
             let of_head = (self.batch * spec.heads as usize + head) * spec.q_tokens as usize;
             for i in 0..num_queries {
-                lse[i] = self.whole.lse.add(of_head + first + i).read() * LOG2_E;
+                minus_lse[i] = -self.whole.lse.add(of_head + first + i).read() * LOG2_E;
                 let at = view.token_bytes(spec, first + i);
                 delta[i] =
                     dot(self.whole.o.add(at), self.whole.d_o.add(at), spec.head_dim as usize, spec.dtype);
             }
-            let mut lanes = Lanes { lse: [S::zero(); NUM_VECTORS], delta: [S::zero(); NUM_VECTORS] };
+            let mut lanes = Lanes { minus_lse: [S::zero(); NUM_VECTORS], delta: [S::zero(); NUM_VECTORS] };
             for z in 0..NUM_VECTORS {
-                lanes.lse[z] = S::load(lse.as_ptr().add(z * S::LANES));
+                lanes.minus_lse[z] = S::load(minus_lse.as_ptr().add(z * S::LANES));
                 lanes.delta[z] = S::load(delta.as_ptr().add(z * S::LANES));
             }
             lanes
@@ -314,22 +314,16 @@ impl<'a, S: Simd, const EXACT: bool> Head<'a, S, EXACT> {
     ) {
         // SAFETY: the caller's.
         unsafe {
-            let minus_lse = S::sub(S::zero(), lanes.lse[z]);
             let first_masked =
                 if self.whole.spec.causal { first.saturating_sub(key).min(rows) } else { rows };
-            let both = |row: usize| {
-                let at = row * Self::TILE + z * S::LANES;
-                let score = S::load(self.scores.add(at));
-                let mut p = tile::exp2::<S, EXACT>(S::fma(score, self.factor, minus_lse));
-                if row >= first_masked {
-                    let hidden = (key + row).saturating_sub(first + z * S::LANES).min(S::LANES);
-                    p = S::from_lane(if row < rows { hidden } else { S::LANES }, p, S::zero());
-                }
-                let d_prob = S::sub(S::load(self.d_probs.add(at)), lanes.delta[z]);
-                (p, S::mul(S::mul(p, self.scale), d_prob))
-            };
             for row in (0..padded).step_by(2) {
-                let ((p0, d0), (p1, d1)) = (both(row), both(row + 1));
+                let hidden = [row, row + 1].map(|row| match row {
+                    row if row < first_masked => 0,
+                    row if row < rows => (key + row).saturating_sub(first + z * S::LANES).min(S::LANES),
+                    _ => S::LANES,
+                });
+                let (p0, d0) = self.d_score(lanes, z, row, hidden[0]);
+                let (p1, d1) = self.d_score(lanes, z, row + 1, hidden[1]);
                 for (row, p, d) in [(row, p0, d0), (row + 1, p1, d1)] {
                     let at = row * Self::TILE_UNITS;
                     if S::PAIRS {
@@ -345,6 +339,19 @@ impl<'a, S: Simd, const EXACT: bool> Head<'a, S, EXACT> {
                     S::store_units(to, S::round_pairs(d0, d1));
                 }
             }
+        }
+    }
+
+    /// The probability of a key and its score's gradient; zero in the lanes below `hidden`.
+    #[inline(always)]
+    unsafe fn d_score(&self, lanes: &Lanes<S::V>, z: usize, row: usize, hidden: usize) -> (S::V, S::V) {
+        // SAFETY: the caller's.
+        unsafe {
+            let at = row * Self::TILE + z * S::LANES;
+            let score = S::fma(S::load(self.scores.add(at)), self.factor, lanes.minus_lse[z]);
+            let prob = S::from_lane(hidden, tile::exp2::<S, EXACT>(score), S::zero());
+            let d_prob = S::sub(S::load(self.d_probs.add(at)), lanes.delta[z]);
+            (prob, S::mul(S::mul(prob, self.scale), d_prob))
         }
     }
 }

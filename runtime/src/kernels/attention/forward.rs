@@ -245,13 +245,10 @@ impl<'a, S: Simd, const EXACT: bool> Head<'a, S, EXACT> {
             let new = S::max(*maximum, S::mul(largest, self.factor));
             let scale = tile::exp2::<S, EXACT>(S::sub(*maximum, new));
             let minus = S::sub(S::zero(), new);
-            let prob = |row: usize| {
-                let score = S::load(scores.add(row * Self::TILE));
-                tile::exp2::<S, EXACT>(S::fma(score, self.factor, minus))
-            };
             let mut sums = [S::mul(*total, scale), S::zero()];
             for row in (0..rows).step_by(2) {
-                let (even, odd) = (prob(row), prob(row + 1));
+                let even = self.probability(scores.add(row * Self::TILE), minus);
+                let odd = self.probability(scores.add((row + 1) * Self::TILE), minus);
                 sums = [S::add(sums[0], even), S::add(sums[1], odd)];
                 let to = self.probs.add(num_units::<S>(row) * Self::TILE + z * S::LANES);
                 if S::PAIRS {
@@ -265,6 +262,12 @@ impl<'a, S: Simd, const EXACT: bool> Head<'a, S, EXACT> {
             *maximum = new;
             scale
         }
+    }
+
+    #[inline(always)]
+    unsafe fn probability(&self, score: *const f32, minus_maximum: S::V) -> S::V {
+        // SAFETY: the caller's.
+        unsafe { tile::exp2::<S, EXACT>(S::fma(S::load(score), self.factor, minus_maximum)) }
     }
 
     /// Divides by the totals and stores the tile.
