@@ -39,6 +39,11 @@ pub const CODES: &[Code] = &[
         "Something else was expected at this place. Dump a module with `titanc build --dump-ir` to see the form.",
     ),
     row(
+        "T0003",
+        "unknown op",
+        "The op table has no op of this name. Op names are lower case, such as `rms_norm_grad`.",
+    ),
+    row(
         "T0004",
         "bad attribute",
         "An attribute is missing, unknown to its op, written twice, or of another kind than the op expects.",

@@ -205,6 +205,39 @@ impl Func {
         self.results.push(FuncResult { value, kind });
     }
 
+    /// Values in the order they are defined: parameters, then the results of nodes.
+    pub fn definitions(&self) -> impl Iterator<Item = ValueId> + '_ {
+        self.params.iter().map(|p| p.value).chain(self.nodes.iter().flat_map(|n| n.outs.iter().copied()))
+    }
+
+    /// The same function with values numbered in the order of definition, values without definition gone, and module paths
+    /// interned in the order of use: equal functions become equal values.
+    ///
+    /// Operands must be defined.
+    pub fn canonical(&self) -> Self {
+        let mut func = Self { repeat: self.repeat, ..Self::new(&self.name) };
+        let mut map = vec![None; self.num_values()];
+        for value in self.definitions() {
+            map[value.index()] = Some(func.new_value(self.ty(value).clone()));
+        }
+        let to = |value: ValueId| map[value.index()].expect("operands are defined");
+        func.params = self.params.iter().map(|p| Param { value: to(p.value), ..p.clone() }).collect();
+        for node in &self.nodes {
+            let loc = func.intern(self.path(node.loc));
+            let (ins, outs) = (node.ins.iter().map(|&v| to(v)), node.outs.iter().map(|&v| to(v)));
+            func.nodes.push(Node {
+                op: node.op.clone(),
+                ins: ins.collect(),
+                outs: outs.collect(),
+                loc,
+                phase: node.phase,
+            });
+        }
+        func.results =
+            self.results.iter().map(|r| FuncResult { value: to(r.value), kind: r.kind.clone() }).collect();
+        func
+    }
+
     /// For every value the index of the node that defines it; `None` for parameters.
     pub fn defs(&self) -> Vec<Option<u32>> {
         let mut defs = vec![None; self.num_values()];
@@ -249,4 +282,11 @@ pub struct Module {
     pub mesh: Mesh,
     /// In the order a step runs them.
     pub funcs: Vec<Func>,
+}
+
+impl Module {
+    /// The same module with every function [`Func::canonical`]: what parsing its text gives.
+    pub fn canonical(&self) -> Self {
+        Self { funcs: self.funcs.iter().map(Func::canonical).collect(), mesh: self.mesh.clone(), ..*self }
+    }
 }

@@ -17,6 +17,7 @@ pub mod ops;
 pub mod plan;
 pub mod random;
 pub mod shard;
+pub mod text;
 pub mod types;
 
 pub use diag::{Diag, DiagResult, Diags, Severity, Span};

@@ -5,6 +5,7 @@ pub mod fragment;
 pub mod native;
 pub mod row;
 pub mod signature;
+pub mod text;
 pub mod workspace;
 
 pub use fragment::{Fragment, FragmentBuilder};
