@@ -19,6 +19,7 @@ pub mod random;
 pub mod shard;
 pub mod text;
 pub mod types;
+pub mod verify;
 
 pub use diag::{Diag, DiagResult, Diags, Severity, Span};
 pub use dtype::DType;

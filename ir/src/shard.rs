@@ -6,8 +6,9 @@
 //! a shard of the dimension is a shard of the major factor.
 
 use crate::kernel::ReduceKind;
-use crate::{AxisId, Layout, Placement, ice};
+use crate::{AxisId, Layout, Mesh, Placement, TensorType, ice};
 use smallvec::SmallVec;
+use std::collections::BTreeMap;
 
 /// A factor: one letter.
 pub type Factor = char;
@@ -111,6 +112,39 @@ pub fn accepts(rule: &ShardRule, ins: &[&Layout], outs: &[&Layout]) -> Result<()
         };
         if given != expected {
             return Err(format!("results are {given:?} along {axis:?}, the operands imply {expected:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// A factor that is a part of a dimension, or is in dimensions of different sizes, is only cut evenly: otherwise the parts would not match.
+///
+/// # Errors
+/// Which factor is cut unevenly, without a full stop.
+pub fn check_even(
+    rule: &ShardRule,
+    ins: &[&TensorType],
+    outs: &[&TensorType],
+    mesh: &Mesh,
+) -> Result<(), String> {
+    let tensors = rule.ins.iter().zip(ins).chain(rule.outs.iter().zip(outs));
+    // Per cut factor: parts, size of a dimension it is in, whether any dimension differs from that or has more factors.
+    let mut cut: std::collections::BTreeMap<Factor, (u64, Vec<u64>, bool)> =
+        std::collections::BTreeMap::new();
+    for (factors, ty) in tensors {
+        for (dim, (letters, &size)) in factors.iter().zip(&ty.dims).enumerate() {
+            let parts: u64 = ty.layout.axes_of_dim(dim).map(|axis| mesh.size(axis)).product();
+            let (Some(&major), true) = (letters.first(), parts > 1) else { continue };
+            let entry = cut.entry(major).or_insert_with(|| (parts, Vec::new(), false));
+            entry.1.push(size);
+            entry.2 |= letters.len() > 1 || entry.1[0] != size;
+        }
+    }
+    for (factor, (parts, sizes, strict)) in cut {
+        if let Some(size) = sizes.iter().find(|size| strict && !size.is_multiple_of(parts)) {
+            return Err(format!(
+                "factor `{factor}` cut into {parts} parts, but a dimension it is in is {size}"
+            ));
         }
     }
     Ok(())
