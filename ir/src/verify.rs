@@ -20,7 +20,7 @@ pub fn verify(module: &Module) -> Result<(), Diags> {
     check_mesh(&module.mesh, &mut diags);
     check_names(module, &mut diags);
     for func in &module.funcs {
-        let mut checker = Checker { module, func, diags: &mut diags };
+        let mut checker = Checker { module, func, layouts_exist: true, diags: &mut diags };
         // Types and layouts of undefined values would only repeat what is said about the values.
         if checker.check_definitions() {
             checker.check_types();
@@ -91,6 +91,8 @@ fn check_names(module: &Module, diags: &mut Diags) {
 struct Checker<'a> {
     module: &'a Module,
     func: &'a Func,
+    /// Whether all layouts name axes and dimensions that exist, so that they can be compared.
+    layouts_exist: bool,
     diags: &'a mut Diags,
 }
 
@@ -159,6 +161,7 @@ impl Checker<'_> {
                 );
             }
             if let Some(fault) = layout_fault(&ty.layout, ty.rank(), &self.module.mesh) {
+                self.layouts_exist = false;
                 self.in_func("T0135", format!("layout of %{i}: {fault}"));
             }
             if self.module.stage >= Stage::Local && !ty.layout.is_replicate() {
@@ -221,7 +224,7 @@ impl Checker<'_> {
                     self.push(node, "T0131", message);
                 }
             }
-            if self.module.stage == Stage::Sharded {
+            if self.module.stage == Stage::Sharded && self.layouts_exist {
                 self.check_layouts(node, &ins, &outs);
             }
         }
