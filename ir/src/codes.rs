@@ -55,6 +55,11 @@ pub const CODES: &[Code] = &[
          defined before they are used.",
     ),
     row(
+        "T0006",
+        "defined twice",
+        "Every value of a function is defined once, and a layout places a tensor once along each mesh axis.",
+    ),
+    row(
         "T0101",
         "wrong number of operands",
         "The op takes another number of operands, or a kernel has another number of buffers. The message gives \
@@ -376,7 +381,11 @@ pub const CODES: &[Code] = &[
          machine that runs it.",
     ),
     row("T0608", "artifact for another device", "The target of an artifact decides what runs it."),
-    row("T0701", "no such device", "titan-run has the device cpu."),
+    row(
+        "T0701",
+        "no such device",
+        "The device titan-run can compute on is the CPU; leave the option out or say cpu.",
+    ),
     row(
         "T0702",
         "more steps than the schedule has",

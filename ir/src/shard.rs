@@ -129,8 +129,7 @@ pub fn check_even(
 ) -> Result<(), String> {
     let tensors = rule.ins.iter().zip(ins).chain(rule.outs.iter().zip(outs));
     // Per cut factor: parts, size of a dimension it is in, whether any dimension differs from that or has more factors.
-    let mut cut: std::collections::BTreeMap<Factor, (u64, Vec<u64>, bool)> =
-        std::collections::BTreeMap::new();
+    let mut cut: BTreeMap<Factor, (u64, Vec<u64>, bool)> = BTreeMap::new();
     for (factors, ty) in tensors {
         for (dim, (letters, &size)) in factors.iter().zip(&ty.dims).enumerate() {
             let parts: u64 = ty.layout.axes_of_dim(dim).map(|axis| mesh.size(axis)).product();

@@ -238,7 +238,8 @@ impl Checker<'_> {
             return;
         }
         let rule = node.op.rules().shard(ins);
-        let [given, results] = [ins, outs].map(|types| types.iter().map(|ty| &ty.layout).collect::<Vec<&Layout>>());
+        let [given, results] =
+            [ins, outs].map(|types| types.iter().map(|ty| &ty.layout).collect::<Vec<&Layout>>());
         let checked = shard::accepts(&rule, &given, &results);
         if let Err(why) = checked.and_then(|()| shard::check_even(&rule, ins, outs, &self.module.mesh)) {
             self.push(node, "T0132", why);
