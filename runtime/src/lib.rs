@@ -1,6 +1,19 @@
-//! Runtime.
+//! Titan's runtime: loads an artifact and replays its plan. It decides nothing.
 
+pub mod cli;
+pub mod comm;
 pub mod data;
+pub mod diagnose;
+pub mod exec;
+pub mod image;
+pub mod interrupt;
 pub mod kernels;
+pub mod load;
+pub mod memory;
+pub mod metrics;
+pub mod placement;
 pub mod pool;
+pub mod profile;
+pub mod state;
+pub mod train;
 pub mod weights;

@@ -2,13 +2,13 @@
 
 use crate::cli::Options;
 use crate::comm::{Comm, Stopped, World};
+use crate::data::{DataConfig, Loader, Source, TokenFile, TokenShape};
 use crate::diagnose::{self, Finding, Stop};
 use crate::exec::{Memory, Profile, Rank, Step, StepError};
 use crate::load::{Loaded, load};
 use crate::metrics::{Reporter, info, warning, with_commas};
 use crate::placement::{Placement, allowed_cpus};
 use crate::pool::Pool;
-use crate::source::Source;
 use crate::{interrupt, kernels, memory, profile, state};
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -41,22 +41,27 @@ pub fn run(options: &Options) -> DiagResult<()> {
         failure: Mutex::new(None),
     };
     run.announce();
-    std::thread::scope(|scope| {
-        for rank in 0..num_ranks {
-            let run = &run;
-            let name = format!("titan-rank-{rank}");
-            let body = move || run.rank_thread(rank as u64);
-            let spawned = std::thread::Builder::new().name(name).spawn_scoped(scope, body);
-            spawned.expect("the system starts a thread");
-        }
-    });
+    let ranks = run.run_ranks(num_ranks);
     match run.failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        None => Ok(()),
+        None => finish(options, &loaded, &ranks),
         Some(Failure { rank, diag, .. }) if num_ranks > 1 => {
             Err(diag.note(format!("rank {rank} failed, so all {num_ranks} stopped")))
         }
         Some(Failure { diag, .. }) => Err(diag),
     }
+}
+
+/// What is left to do when all ranks have run to the end.
+fn finish(options: &Options, loaded: &Loaded, ranks: &[Rank]) -> DiagResult<()> {
+    if let Some(path) = &options.save_weights {
+        state::save_weights(ranks, &loaded.plan, path)?;
+        info(&format!("Saved the weights to {}", path.display()));
+    }
+    if let Some(profile) = ranks.first().and_then(|rank| rank.profile.as_ref()) {
+        profile::print(profile, &loaded.plan, loaded, ranks[0].pool.num_threads());
+    }
+    info("Training completed");
+    Ok(())
 }
 
 fn check_steps(options: &Options, loaded: &Loaded) -> DiagResult<u64> {
@@ -139,12 +144,33 @@ impl Run<'_> {
         }
     }
 
-    fn rank_thread(&self, rank: u64) {
+    /// Runs every rank in a thread of its own and gives those that ran to the end.
+    ///
+    /// # Panics
+    /// When a rank did.
+    fn run_ranks(&self, num_ranks: usize) -> Vec<Rank> {
+        std::thread::scope(|scope| {
+            let spawn = |rank: usize| {
+                let thread = std::thread::Builder::new().name(format!("titan-rank-{rank}"));
+                thread.spawn_scoped(scope, move || self.rank_thread(rank as u64)).expect("the system starts a thread")
+            };
+            let threads: Vec<_> = (0..num_ranks).map(spawn).collect();
+            let joined = threads.into_iter().map(|thread| thread.join());
+            joined.filter_map(|rank| rank.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+        })
+    }
+
+    fn rank_thread(&self, rank: u64) -> Option<Rank> {
         let _guard = StopOnPanic(&self.world);
         let comm = Comm::new(&self.world, rank);
-        if let Err(RankError::Failed(finding, diag)) = self.run_rank(comm) {
-            self.fail(Failure { rank, finding, diag });
-            self.world.stop();
+        match self.run_rank(comm) {
+            Ok(rank) => Some(rank),
+            Err(RankError::Stopped) => None,
+            Err(RankError::Failed(finding, diag)) => {
+                self.fail(Failure { rank, finding, diag });
+                self.world.stop();
+                None
+            }
         }
     }
 
@@ -162,7 +188,7 @@ impl Run<'_> {
         }
     }
 
-    fn run_rank(&self, comm: Comm) -> Result<(), RankError> {
+    fn run_rank(&self, comm: Comm) -> Result<Rank, RankError> {
         let (rank_number, loaded, options) = (comm.rank, self.loaded, self.options);
         let plan = &loaded.plan;
         let threads = self.placement.threads_per_rank;
@@ -171,8 +197,7 @@ impl Run<'_> {
             Diag::new("T0703", format!("rank {rank_number} cannot map the {} bytes of its plan: {e}", plan_bytes(plan, threads)))
                 .help("use more ranks, or rebuild with a smaller `training.local_batch_size`")
         })?;
-        let mut step = Step::bind(plan, &memory, &loaded.image, &comm);
-        step.segments.shrink_to_fit();
+        let step = Step::bind(plan, &memory, &loaded.image, &comm);
         let profile = (options.profile && rank_number == 0).then(|| Profile::new(&step));
         let mut rank = Rank { comm, pool, memory, step, profile };
         state::initialize(&rank, plan, options, &loaded.manifest)?;
@@ -185,16 +210,7 @@ impl Run<'_> {
         }
         self.train(&mut rank, &mut host, &mut reporter)?;
         rank.comm.barrier()?;
-        if let Some(path) = &options.save_weights {
-            state::save_weights(&rank, plan, path)?;
-        }
-        if rank_number == 0 {
-            if let Some(profile) = &rank.profile {
-                profile::print(profile, plan, loaded, threads);
-            }
-            info("Training completed");
-        }
-        Ok(())
+        Ok(rank)
     }
 
     fn train(&self, rank: &mut Rank, host: &mut Host, reporter: &mut Option<Reporter>) -> Result<(), RankError> {
@@ -210,6 +226,9 @@ impl Run<'_> {
                 return Ok(());
             }
             host.fetch()?;
+            if rank.comm.rank == 0 {
+                host.source.take_warnings().iter().for_each(|diag| warning(&diag.message));
+            }
             match host.run_step(rank, step) {
                 Ok(()) => {}
                 Err(StepError::Stopped) => return Err(RankError::Stopped),
@@ -276,6 +295,32 @@ fn plan_bytes(plan: &titan_ir::Plan, threads: usize) -> u64 {
     plan.memory.total_bytes(threads as u64)
 }
 
+/// Opens a rank's data.
+fn open_source(run: &Run<'_>, rank: &Rank) -> DiagResult<Source> {
+    let (options, manifest) = (run.options, &run.loaded.manifest);
+    let tokens = tensor(&run.loaded.plan.tensors, "tokens");
+    let (local_batch, seq_len) = (tokens.local_dims[0] as usize, tokens.local_dims[1] as usize);
+    let dp_world = (tokens.global_dims[0] / tokens.local_dims[0]) as usize;
+    let (dp_rank, vocab_size) = (rank.comm.rank as usize, manifest.model.vocab_size as usize);
+    if let Some(path) = &options.tokens {
+        let file = TokenFile::open(path, TokenShape { seq_len, local_batch, dp_rank, dp_world, vocab_size })?;
+        return Ok(Source::Tokens(file));
+    }
+    let data = &manifest.data;
+    let dataset_path = options.dataset_path.clone().or_else(|| data.dataset_path.clone());
+    Ok(Source::Text(Loader::open(DataConfig {
+        dataset: data.dataset.clone(),
+        dataset_path: dataset_path.map(Into::into),
+        tokenizer_dir: options.hf_assets_path.clone().unwrap_or_else(|| data.tokenizer_path.clone()).into(),
+        seq_len,
+        local_batch,
+        dp_rank,
+        dp_world,
+        vocab_size,
+        infinite: true,
+    })?))
+}
+
 /// The tensor of that name.
 pub(crate) fn tensor<'a>(tensors: &'a [PlanTensor], name: &str) -> &'a PlanTensor {
     let found = tensors.iter().find(|t| t.name == name);
@@ -302,7 +347,7 @@ impl Host {
         let microbatches = plan.segments.first().map_or(1, |s| s.repeat) as usize;
         let accumulators = plan.tensors.iter().filter(|t| t.role == Some(Role::GradAccum));
         Ok(Self {
-            source: Source::open(run.options, &run.loaded.manifest, plan, rank.comm.rank, run.steps)?,
+            source: open_source(run, rank)?,
             batches: vec![[vec![0; len], vec![0; len]]; microbatches],
             tokens: pointer("tokens").cast(),
             labels: pointer("labels").cast(),
@@ -315,7 +360,9 @@ impl Host {
     /// Fetches the microbatches of the next step.
     fn fetch(&mut self) -> DiagResult<()> {
         for [tokens, labels] in &mut self.batches {
-            self.source.next(tokens, labels)?;
+            if !self.source.next_batch(tokens, labels)? {
+                titan_ir::ice!("a training source has no end");
+            }
         }
         Ok(())
     }

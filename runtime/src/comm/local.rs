@@ -110,6 +110,11 @@ pub struct Call {
     pub dst: *mut u8,
 }
 
+// SAFETY: plain addresses; the exchange hands each task its own range of the destination.
+unsafe impl Sync for Call {}
+// SAFETY: as above.
+unsafe impl Send for Call {}
+
 impl Comm {
     /// Rank `rank` of `world`.
     pub fn new(world: &Arc<World>, rank: u64) -> Self {

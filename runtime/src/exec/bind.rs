@@ -6,7 +6,7 @@ use crate::kernels::{RowKernelFn, ThreadScratch};
 use crate::memory::Mapping;
 use std::io;
 use titan_ir::kernel::{Attention, Contract, ScatterAdd};
-use titan_ir::plan::{Action, Address, Arena, Domain, PlanTensor};
+use titan_ir::plan::{Action, Address, Arena, CollectivePart, Domain, PlanTensor};
 use titan_ir::{AxisId, Plan};
 
 /// The memory of one rank.
@@ -160,7 +160,7 @@ impl Binder<'_> {
             Action::AttentionGrad { spec, args } => Bound::AttentionGrad(spec.clone(), args.map(|a| self.at(a))),
             Action::ScatterAdd { spec, args } => Bound::ScatterAdd(spec.clone(), args.map(|a| self.at(a))),
             Action::Collective { kind, axis, dtype, parts } => {
-                let call = |part: &titan_ir::plan::Part| Call {
+                let call = |part: &CollectivePart| Call {
                     kind: *kind,
                     dtype: *dtype,
                     src_len: part.src_len as usize,

@@ -99,13 +99,13 @@ fn run(instr: &Bound, pool: &Pool, comm: &Comm, scratch: &ThreadScratch) -> Resu
             // SAFETY: see above.
             unsafe { kernels::contract(pool, spec, *a, *b, *c, epilogue, scratch) };
         }
-        Bound::Attention(spec, args) => {
+        Bound::Attention(spec, [q, k, v, o, lse]) => {
             // SAFETY: see above.
-            unsafe { kernels::attention(pool, spec, args, scratch) };
+            unsafe { kernels::attention(pool, spec, [*q, *k, *v], *o, lse.cast(), scratch) };
         }
-        Bound::AttentionGrad(spec, args) => {
+        Bound::AttentionGrad(spec, [q, k, v, o, lse, d_o, d_qkv @ ..]) => {
             // SAFETY: see above.
-            unsafe { kernels::attention_grad(pool, spec, args, scratch) };
+            unsafe { kernels::attention_grad(pool, spec, [*q, *k, *v, *o, *d_o], lse.cast(), *d_qkv, scratch) };
         }
         Bound::ScatterAdd(spec, [ids, rows, out]) => {
             // SAFETY: see above.
