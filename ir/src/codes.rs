@@ -409,6 +409,11 @@ pub const CODES: &[Code] = &[
          to find the first such value.",
     ),
     row(
+        "T0711",
+        "weight without a Hugging Face name",
+        "A file in Hugging Face's names can start a model whose definition says what Hugging Face calls its weights.",
+    ),
+    row(
         "T0800",
         "unknown dataset",
         "training.dataset names one of torchtitan's datasets: c4_test, c4 or c4_validation. For text of your own keep one of \

@@ -45,7 +45,13 @@ struct Written {
 }
 
 /// Runs the step again and gives this rank's first value that is not finite.
-pub(crate) fn find(rank: &Rank, plan: &Plan, kernels: &KernelTable, host: &Host, at: Stop) -> Option<Finding> {
+pub(crate) fn find(
+    rank: &Rank,
+    plan: &Plan,
+    kernels: &KernelTable,
+    host: &Host,
+    at: Stop,
+) -> Option<Finding> {
     host.begin(at.step);
     let mut found = stored_value(rank, plan);
     for (index, segment) in plan.segments.iter().enumerate().take(at.segment + 1) {
@@ -69,7 +75,8 @@ pub(crate) fn find(rank: &Rank, plan: &Plan, kernels: &KernelTable, host: &Host,
 
 /// A weight or optimizer value that is not finite before the step.
 fn stored_value(rank: &Rank, plan: &Plan) -> Option<Finding> {
-    let stored = plan.tensors.iter().filter(|t| matches!(t.role, Some(Role::Param | Role::Optimizer | Role::Buffer)));
+    let stored =
+        plan.tensors.iter().filter(|t| matches!(t.role, Some(Role::Param | Role::Optimizer | Role::Buffer)));
     stored.filter(|t| t.dtype == DType::F32).find_map(|t| {
         let written = Written { address: t.address, dtype: t.dtype, len: t.size_bytes / 4 };
         let (_, value) = scan(rank, &written)?;

@@ -49,8 +49,11 @@ pub fn load(path: &Path, world_size: u64) -> DiagResult<Loaded> {
 fn check_machine(manifest: &Manifest) -> DiagResult<()> {
     let target = &manifest.target;
     if !target.name.starts_with("cpu") {
-        return Err(Diag::new("T0608", format!("the artifact was built for {}, this program runs CPU plans", target.name))
-            .help("rebuild it with `--titan.target cpu`"));
+        return Err(Diag::new(
+            "T0608",
+            format!("the artifact was built for {}, this program runs CPU plans", target.name),
+        )
+        .help("rebuild it with `--titan.target cpu`"));
     }
     let missing: Vec<&str> = target.features.iter().map(String::as_str).filter(|f| !has_feature(f)).collect();
     if missing.is_empty() {

@@ -63,7 +63,10 @@ impl Mapping {
     pub fn at(&self, offset_bytes: u64, size_bytes: u64) -> *mut u8 {
         let end = offset_bytes.checked_add(size_bytes).filter(|&end| end <= self.len_bytes());
         if end.is_none() {
-            titan_ir::ice!("address {offset_bytes}+{size_bytes} is outside a mapping of {} bytes", self.len_bytes);
+            titan_ir::ice!(
+                "address {offset_bytes}+{size_bytes} is outside a mapping of {} bytes",
+                self.len_bytes
+            );
         }
         // SAFETY: inside the mapping, just checked.
         unsafe { self.start().add(offset_bytes as usize) }

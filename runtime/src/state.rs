@@ -39,7 +39,10 @@ fn local_rows(mesh: &Mesh, rank: u64, tensor: &PlanTensor) -> Range<u64> {
         let start = (part.start + mesh.coordinate(rank, axis) * span).min(part.end);
         part = start..(start + span).min(part.end);
     }
-    debug_assert!(tensor.layout.iter().all(|(_, p)| p == Placement::Shard(0)), "state is cut along dimension 0 only");
+    debug_assert!(
+        tensor.layout.iter().all(|(_, p)| p == Placement::Shard(0)),
+        "state is cut along dimension 0 only"
+    );
     part
 }
 
@@ -179,8 +182,12 @@ mod tests {
 
     #[test]
     fn layer_numbers_carry_over() {
-        let hf = |name| match_name("layers.*.attention.wq.weight", name, "model.layers.*.self_attn.q_proj.weight");
-        assert_eq!(hf("layers.12.attention.wq.weight").as_deref(), Some("model.layers.12.self_attn.q_proj.weight"));
+        let hf =
+            |name| match_name("layers.*.attention.wq.weight", name, "model.layers.*.self_attn.q_proj.weight");
+        assert_eq!(
+            hf("layers.12.attention.wq.weight").as_deref(),
+            Some("model.layers.12.self_attn.q_proj.weight")
+        );
         assert_eq!(hf("layers.12.attention.wk.weight"), None);
         assert_eq!(hf("layers.x.attention.wq.weight"), None);
     }

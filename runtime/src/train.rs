@@ -23,7 +23,10 @@ use titan_ir::{DType, Diag, DiagResult, Role};
 /// What the user can mend, of the first rank that failed.
 pub fn run(options: &Options) -> DiagResult<()> {
     if options.device != "cpu" {
-        return Err(Diag::new("T0701", format!("this program has no device `{}`, only `cpu`", options.device)));
+        return Err(Diag::new(
+            "T0701",
+            format!("this program has no device `{}`, only `cpu`", options.device),
+        ));
     }
     let loaded = load(&options.artifact, options.world_size())?;
     let steps = check_steps(options, &loaded)?;
@@ -70,8 +73,11 @@ fn check_steps(options: &Options, loaded: &Loaded) -> DiagResult<u64> {
     if steps <= run.max_steps {
         return Ok(steps);
     }
-    Err(Diag::new("T0702", format!("--steps {steps}, but the artifact's learning rate schedule has {}", run.max_steps))
-        .help(format!("rebuild it with `--training.steps {steps}`")))
+    Err(Diag::new(
+        "T0702",
+        format!("--steps {steps}, but the artifact's learning rate schedule has {}", run.max_steps),
+    )
+    .help(format!("rebuild it with `--training.steps {steps}`")))
 }
 
 /// What all ranks share.
@@ -140,7 +146,9 @@ impl Run<'_> {
         ));
         let threads = self.placement.threads_per_rank;
         if threads * self.options.world_size() as usize > allowed_cpus().len() {
-            warning("more threads than CPUs: ranks share CPUs, and the times printed say little about a real run");
+            warning(
+                "more threads than CPUs: ranks share CPUs, and the times printed say little about a real run",
+            );
         }
     }
 
@@ -152,7 +160,9 @@ impl Run<'_> {
         std::thread::scope(|scope| {
             let spawn = |rank: usize| {
                 let thread = std::thread::Builder::new().name(format!("titan-rank-{rank}"));
-                thread.spawn_scoped(scope, move || self.rank_thread(rank as u64)).expect("the system starts a thread")
+                thread
+                    .spawn_scoped(scope, move || self.rank_thread(rank as u64))
+                    .expect("the system starts a thread")
             };
             let threads: Vec<_> = (0..num_ranks).map(spawn).collect();
             let joined = threads.into_iter().map(|thread| thread.join());
@@ -194,8 +204,14 @@ impl Run<'_> {
         let threads = self.placement.threads_per_rank;
         let pool = Pool::new(threads, self.placement.cpus_of(rank_number as usize));
         let memory = Memory::map(plan, threads).map_err(|e| {
-            Diag::new("T0703", format!("rank {rank_number} cannot map the {} bytes of its plan: {e}", plan_bytes(plan, threads)))
-                .help("use more ranks, or rebuild with a smaller `training.local_batch_size`")
+            Diag::new(
+                "T0703",
+                format!(
+                    "rank {rank_number} cannot map the {} bytes of its plan: {e}",
+                    plan_bytes(plan, threads)
+                ),
+            )
+            .help("use more ranks, or rebuild with a smaller `training.local_batch_size`")
         })?;
         let step = Step::bind(plan, &memory, &loaded.image, &comm);
         let profile = (options.profile && rank_number == 0).then(|| Profile::new(&step));
@@ -213,7 +229,12 @@ impl Run<'_> {
         Ok(rank)
     }
 
-    fn train(&self, rank: &mut Rank, host: &mut Host, reporter: &mut Option<Reporter>) -> Result<(), RankError> {
+    fn train(
+        &self,
+        rank: &mut Rank,
+        host: &mut Host,
+        reporter: &mut Option<Reporter>,
+    ) -> Result<(), RankError> {
         for step in 1..=self.steps {
             if rank.comm.rank == 0 && interrupt::requested() {
                 self.stop_at.fetch_min(step, Ordering::SeqCst);

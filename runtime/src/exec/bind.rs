@@ -157,7 +157,9 @@ impl Binder<'_> {
                 Bound::Contract { spec: spec.clone(), operands: [self.at(*a), self.at(*b), c], epilogue }
             }
             Action::Attention { spec, args } => Bound::Attention(spec.clone(), args.map(|a| self.at(a))),
-            Action::AttentionGrad { spec, args } => Bound::AttentionGrad(spec.clone(), args.map(|a| self.at(a))),
+            Action::AttentionGrad { spec, args } => {
+                Bound::AttentionGrad(spec.clone(), args.map(|a| self.at(a)))
+            }
             Action::ScatterAdd { spec, args } => Bound::ScatterAdd(spec.clone(), args.map(|a| self.at(a))),
             Action::Collective { kind, axis, dtype, parts } => {
                 let call = |part: &CollectivePart| Call {

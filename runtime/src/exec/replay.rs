@@ -70,7 +70,8 @@ impl Rank {
             let start = self.profile.is_some().then(Instant::now);
             let finite = run(instr, &self.pool, &self.comm, &scratch)?;
             if let (Some(profile), Some(start)) = (&mut self.profile, start) {
-                profile.spent_ns[segment][index] += u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+                profile.spent_ns[segment][index] +=
+                    u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
             }
             if !finite {
                 return Err(StepError::NotFinite { segment, instr: index });
@@ -105,7 +106,9 @@ fn run(instr: &Bound, pool: &Pool, comm: &Comm, scratch: &ThreadScratch) -> Resu
         }
         Bound::AttentionGrad(spec, [q, k, v, o, lse, d_o, d_qkv @ ..]) => {
             // SAFETY: see above.
-            unsafe { kernels::attention_grad(pool, spec, [*q, *k, *v, *o, *d_o], lse.cast(), *d_qkv, scratch) };
+            unsafe {
+                kernels::attention_grad(pool, spec, [*q, *k, *v, *o, *d_o], lse.cast(), *d_qkv, scratch)
+            };
         }
         Bound::ScatterAdd(spec, [ids, rows, out]) => {
             // SAFETY: see above.
@@ -119,7 +122,9 @@ fn run(instr: &Bound, pool: &Pool, comm: &Comm, scratch: &ThreadScratch) -> Resu
         }
         Bound::Copy(src, size_bytes, dst, zeros) => copy(*src, *size_bytes, *dst, *zeros, pool),
         // SAFETY: see above.
-        Bound::Guard(scalars) => return Ok(scalars.iter().all(|s| unsafe { s.cast::<f32>().read() }.is_finite())),
+        Bound::Guard(scalars) => {
+            return Ok(scalars.iter().all(|s| unsafe { s.cast::<f32>().read() }.is_finite()));
+        }
         Bound::Order => {}
     }
     Ok(true)
