@@ -11,7 +11,9 @@
 use crate::collectives::{block_of, collective, from_params, is_carried};
 use crate::pass::{Changed, NumericsClass, Pass, PassCx};
 use titan_ir::kernel::CollectiveKind;
-use titan_ir::{AxisId, DType, DiagResult, Func, Module, Node, Op, Phase, ResultKind, Role, ValueId, ice};
+use titan_ir::{
+    AxisId, DType, DiagResult, Func, LocId, Module, Node, Op, Phase, ResultKind, Role, ValueId, ice,
+};
 
 /// The pass.
 #[derive(Debug, Clone)]
@@ -326,25 +328,34 @@ fn times(func: &Func, buckets: &[Bucket], item_of: &[usize], users: &[Vec<usize>
 }
 
 fn rebuild(func: &mut Func, buckets: &[Bucket], order: Vec<Item>) {
+    let locs: Vec<LocId> = buckets.iter().map(|bucket| loc(func, bucket)).collect();
     let mut old: Vec<Option<Node>> = std::mem::take(&mut func.nodes).into_iter().map(Some).collect();
     let mut take = |i: usize| old[i].take().expect("each node is emitted once");
     for item in order {
         let node = match item {
             Item::Node(i) => take(i),
             Item::Bucket(b) => {
-                let bucket = &buckets[b];
-                let mut merged = take(bucket.members[0]);
-                for &member in &bucket.members[1..] {
-                    let node = take(member);
+                let mut members = buckets[b].members.iter().map(|&member| take(member));
+                let mut merged = members.next().expect("a bucket has members");
+                for node in members {
                     merged.ins.extend(node.ins);
                     merged.outs.extend(node.outs);
                 }
-                if let (Some(block), true) = (&bucket.key.block, bucket.members.len() > 1) {
-                    merged.loc = func.intern(block);
-                }
-                merged
+                Node { loc: locs[b], ..merged }
             }
         };
         func.nodes.push(node);
+    }
+}
+
+/// The path of a bucket: the block's, or outside blocks that of the largest tensor.
+fn loc(func: &mut Func, bucket: &Bucket) -> LocId {
+    let node = |i: usize| &func.nodes[i];
+    match &bucket.key.block {
+        Some(block) if bucket.members.len() > 1 => func.intern(block),
+        _ => {
+            let largest = bucket.members.iter().rev().max_by_key(|&&i| bytes(func, node(i)));
+            node(*largest.expect("a bucket has members")).loc
+        }
     }
 }
