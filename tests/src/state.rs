@@ -1,6 +1,6 @@
 //! Values for the parameters of a function.
 
-use std::collections::BTreeMap;
+use crate::run::State;
 use titan_ir::eval::Tensor;
 use titan_ir::{Func, Init, LrSchedule, Role};
 
@@ -30,8 +30,8 @@ impl Draw {
 
 /// A value for every parameter: weights of order one half, gains near one, ids below `vocab`, a label that does not count, tables by
 /// their definition, zero for everything else. Values are rounded to the parameter's type.
-pub fn sample_state(func: &Func, vocab: u64) -> BTreeMap<String, Tensor> {
-    let mut state = BTreeMap::new();
+pub fn sample_state(func: &Func, vocab: u64) -> State {
+    let mut state = State::new();
     for param in &func.params {
         let ty = func.ty(param.value);
         let mut draw = Draw::new(&param.name);

@@ -1,4 +1,5 @@
 //! Gradients of whole models against finite differences.
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 use titan_ir::eval::Tensor;
 use titan_ir::ops::{CrossEntropy, Einsum, ReduceSum, RmsNorm, Silu};

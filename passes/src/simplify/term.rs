@@ -182,10 +182,10 @@ impl Analysis<Term> for Context {
     }
 
     fn merge(&mut self, a: &mut Fact, b: Fact) -> DidMerge {
-        if let (Some(x), Some(y)) = (a.tensor(), b.tensor()) {
-            if !x.same_tensor(y) {
-                ice!("a rule of simplify changed a type from {x:?} to {y:?}");
-            }
+        if let (Some(x), Some(y)) = (a.tensor(), b.tensor())
+            && !x.same_tensor(y)
+        {
+            ice!("a rule of simplify changed a type from {x:?} to {y:?}");
         }
         DidMerge(false, false)
     }
