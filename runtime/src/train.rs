@@ -104,14 +104,14 @@ struct Failure {
 /// Why a rank ended early.
 enum RankError {
     /// It found something.
-    Failed(Option<Finding>, Diag),
+    Failed(Box<(Option<Finding>, Diag)>),
     /// Another rank did.
     Stopped,
 }
 
 impl From<Diag> for RankError {
     fn from(diag: Diag) -> Self {
-        Self::Failed(None, diag)
+        Self::Failed(Box::new((None, diag)))
     }
 }
 
@@ -176,7 +176,8 @@ impl Run<'_> {
         match self.run_rank(comm) {
             Ok(rank) => Some(rank),
             Err(RankError::Stopped) => None,
-            Err(RankError::Failed(finding, diag)) => {
+            Err(RankError::Failed(failed)) => {
+                let (finding, diag) = *failed;
                 self.fail(Failure { rank, finding, diag });
                 self.world.stop();
                 None
@@ -279,7 +280,7 @@ impl Run<'_> {
         let failure = Failure { rank: rank.comm.rank, finding: finding.clone(), diag: diag.clone() };
         self.fail(failure);
         rank.comm.barrier()?;
-        Ok(RankError::Failed(finding, diag))
+        Ok(RankError::Failed(Box::new((finding, diag))))
     }
 
     fn compute_dtype(&self) -> DType {

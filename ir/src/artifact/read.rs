@@ -140,14 +140,20 @@ fn read_table(bytes: &[u8]) -> DiagResult<Vec<(String, Range<usize>)>> {
     }
     let entries = signed[FIXED_BYTES..].chunks_exact(ENTRY_BYTES);
     let sections = entries.map(|entry| read_entry(bytes, entry)).collect::<DiagResult<Vec<_>>>()?;
-    let mut end = header;
-    for range in sections.iter().map(|(_, range)| range.clone()).chain([bytes.len()..bytes.len()]) {
-        if range.start < end || bytes[end..range.start].iter().any(|&b| b != 0) {
+    check_padding(bytes, header, &sections)?;
+    Ok(sections)
+}
+
+/// No hash covers the bytes between sections, so they must be what the writer put there: zeros.
+fn check_padding(bytes: &[u8], header: usize, sections: &[(String, Range<usize>)]) -> DiagResult<()> {
+    let starts = sections.iter().map(|(_, range)| range.start).chain([bytes.len()]);
+    let ends = [header].into_iter().chain(sections.iter().map(|(_, range)| range.end));
+    for (end, start) in ends.zip(starts) {
+        if start < end || bytes[end..start].iter().any(|&b| b != 0) {
             return Err(damaged("padding"));
         }
-        end = range.end;
     }
-    Ok(sections)
+    Ok(())
 }
 
 fn read_entry(bytes: &[u8], entry: &[u8]) -> DiagResult<(String, Range<usize>)> {
