@@ -282,7 +282,7 @@ pub struct PeakBuffer {
 }
 
 /// A whole training step of one rank.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// The ranks.
     pub mesh: Mesh,
