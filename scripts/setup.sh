@@ -1,11 +1,11 @@
 #!/bin/sh
-# Installs what building Titan needs and this machine lacks: the development packages of LLVM and MLIR 22.
+# Installs what building Titan needs and this machine lacks: a C++ compiler and the development packages of LLVM and MLIR 22.
 # Quick when nothing is missing. Rust itself comes from https://rustup.rs.
 set -eu
 cd "$(dirname "$0")/.."
 
 llvm=/usr/lib/llvm-22
-packages="llvm-22-dev libmlir-22-dev libpolly-22-dev libzstd-dev zlib1g-dev libclang1-22 libclang-common-22-dev"
+packages="g++ llvm-22-dev libmlir-22-dev libpolly-22-dev libzstd-dev zlib1g-dev libclang1-22 libclang-common-22-dev"
 
 fail() {
     printf 'setup: %s\n' "$@" >&2
@@ -23,7 +23,7 @@ missing_packages() {
 
 install_packages() {
     command -v dpkg-query >/dev/null && command -v apt-get >/dev/null || fail \
-        "this system has no apt-get: install LLVM and MLIR 22 (shared and static libraries, headers) under $llvm," \
+        "this system has no apt-get: install a C++ compiler and LLVM and MLIR 22 (shared and static libraries, headers) under $llvm," \
         "with zlib, zstd, libclang 22 and the headers of clang 22; on Debian 12 these are:" \
         "  $packages"
     missing=$(missing_packages)

@@ -5,18 +5,21 @@ use titan_ir::DType;
 use titan_ir::kernel::{Access, Cols, Expr, ExprId, Input, Output, RowKernel, Store, UnaryFn};
 use titanc::codegen::cpu::{CpuLevel, compile};
 
-fn elementwise(f: UnaryFn) -> RowKernel {
+fn elementwise(from: DType, f: UnaryFn, to: DType) -> RowKernel {
     RowKernel {
         cols: Cols::Flat { chunk: 1 << 22 },
-        inputs: vec![Input { dtype: DType::F32, access: Access::Full }],
+        inputs: vec![Input { dtype: from, access: Access::Full }],
         exprs: vec![Expr::Load(0), Expr::Unary(f, ExprId(0))],
-        outputs: vec![Output { dtype: DType::F32, store: Store::Full, value: ExprId(1) }],
+        outputs: vec![Output { dtype: to, store: Store::Full, value: ExprId(1) }],
     }
 }
 
-/// Applies the function to each value, at the highest level of this processor.
+/// Applies the function to each f32, at the highest level of this processor.
 fn apply(f: UnaryFn, values: &[f64]) -> Vec<f64> {
-    let kernel = elementwise(f);
+    run(elementwise(DType::F32, f, DType::F32), values)
+}
+
+fn run(kernel: RowKernel, values: &[f64]) -> Vec<f64> {
     let mapped = Mapped::new(compile(std::slice::from_ref(&kernel), CpuLevel::host().unwrap()));
     let inputs = vec![values.to_vec()];
     let case = Case { kernel, extent: values.len() as u64, inputs, in_place: vec![None] };
@@ -47,7 +50,9 @@ fn error_ulps(exact: f64, actual: f64) -> f64 {
 fn sweep() -> Vec<f64> {
     let spread = (0..u32::MAX / 1009).map(|k| f64::from(f32::from_bits(k * 1009)));
     let special = [0.0, -0.0, 1.0, f32::MAX, f32::MIN, f32::MIN_POSITIVE, f32::INFINITY, f32::NEG_INFINITY];
-    spread.chain(special.map(f64::from)).chain([f64::NAN]).collect()
+    // NaNs that rounding must not turn into numbers.
+    let nans = [0x7fff_ffff, 0xffff_ffff, 0x7fc0_0000].map(f32::from_bits);
+    spread.chain(special.into_iter().chain(nans).map(f64::from)).collect()
 }
 
 /// The largest error over some values.
@@ -93,9 +98,23 @@ fn roots_are_correctly_rounded() {
 
 #[test]
 fn rounding_to_bf16_is_to_nearest_even_with_quiet_nan() {
-    let values = sweep();
-    for (&x, y) in values.iter().zip(apply(UnaryFn::RoundBf16, &values)) {
-        let expected = DType::Bf16.round(x);
-        assert!(expected.to_bits() == y.to_bits() || (expected.is_nan() && y.is_nan()), "{x:e}: {y:e}");
+    let f32s = sweep();
+    let bf16s: Vec<f64> = (0..=u16::MAX).map(|bits| half::bf16::from_bits(bits).to_f64()).collect();
+    for from in [DType::F32, DType::Bf16] {
+        let values = if from == DType::F32 { &f32s } else { &bf16s };
+        for (f, to) in [(UnaryFn::RoundBf16, DType::F32), (UnaryFn::Neg, DType::Bf16)] {
+            for (&x, y) in values.iter().zip(run(elementwise(from, f, to), values)) {
+                let expected = DType::Bf16.round(if f == UnaryFn::Neg { -x } else { x });
+                let is_same = expected.to_bits() == y.to_bits() || (expected.is_nan() && y.is_nan());
+                assert!(is_same, "{f:?} of {from} {x:e}: {y:e}");
+            }
+        }
     }
+}
+
+#[test]
+fn integers_are_rounded_to_even() {
+    let halves: Vec<f64> = (-40..40).map(|k| f64::from(k) / 2.0).collect();
+    let expected: Vec<f64> = halves.iter().map(|x| (-x).round_ties_even()).collect();
+    assert_eq!(run(elementwise(DType::F32, UnaryFn::Neg, DType::I32), &halves), expected);
 }
