@@ -185,9 +185,9 @@ pub const CODES: &[Code] = &[
     ),
     row(
         "T0301",
-        "layout does not fit",
-        "A layout names an axis the mesh does not have, shards a dimension the tensor does not have, or stores a parameter as \
-         partial sums. Layouts come from the parallel plan of a model, or from the text of a module.",
+        "state stored as partial sums",
+        "A parameter has a partial layout: every rank would store an addend of it. State is stored sharded or replicated; only \
+         values within a step are partial.",
     ),
     row(
         "T0302",

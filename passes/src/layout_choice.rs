@@ -86,7 +86,7 @@ pub(crate) fn shard_factor(
     Some((on_ins, on_outs))
 }
 
-/// Only a factor alone in its dimensions and on one axis may leave short chunks: else whole chunks must end where its parts do.
+/// Only a factor alone in dimensions of one size and cut along one axis may leave short chunks: else chunks would not match.
 fn fits(
     rule: &ShardRule,
     factor: Factor,
@@ -95,16 +95,22 @@ fn fits(
     ins: &[&TensorType],
     outs: &[&TensorType],
 ) -> bool {
-    let tensors = || rule.ins.iter().zip(ins).chain(rule.outs.iter().zip(outs));
-    let shared = tensors().flat_map(|(factors, _)| factors).any(|dim| dim.len() > 1 && dim.contains(&factor));
-    if !shared && num_other_parts == 1 {
-        return true;
+    let tensors = rule.ins.iter().zip(ins).chain(rule.outs.iter().zip(outs));
+    let dims = tensors
+        .flat_map(|(factors, ty)| factors.iter().zip(&ty.dims))
+        .filter(|(dim, _)| dim.contains(&factor));
+    let mut sizes: SmallVec<[u64; 8]> = SmallVec::new();
+    let mut is_shared = false;
+    for (dim, &size) in dims {
+        if dim.len() == 1 {
+            sizes.push(size);
+        } else {
+            is_shared = true;
+        }
     }
-    let size = tensors().find_map(|(factors, ty)| {
-        let dim = factors.iter().position(|dim| dim[..] == [factor])?;
-        Some(ty.dims[dim])
-    });
-    size.is_some_and(|n| n % (num_parts * num_other_parts) == 0)
+    let is_alone = !is_shared && sizes.iter().all(|&n| n == sizes[0]);
+    let is_even = !sizes.is_empty() && sizes.iter().all(|n| n.is_multiple_of(num_parts * num_other_parts));
+    is_even || (is_alone && num_other_parts == 1)
 }
 
 fn ways(

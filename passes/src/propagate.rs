@@ -9,7 +9,7 @@
 
 use crate::layout_choice::choose;
 use crate::pass::{Changed, NumericsClass, Pass, PassCx};
-use titan_ir::{Diag, DiagResult, Func, Layout, Mesh, Module, Op, Placement, TensorType};
+use titan_ir::{Diag, DiagResult, Func, Layout, Mesh, Module, Op, TensorType};
 
 /// The pass.
 #[derive(Debug, Clone, Default)]
@@ -32,7 +32,7 @@ impl Pass for Propagate {
         let Module { mesh, funcs, .. } = module;
         for func in funcs {
             annotate_params(mesh, func)?;
-            annotate_nodes(mesh, func)?;
+            annotate_nodes(mesh, func);
         }
         Ok(Changed::Yes)
     }
@@ -41,21 +41,22 @@ impl Pass for Propagate {
 fn annotate_params(mesh: &Mesh, func: &mut Func) -> DiagResult<()> {
     for param in &mut func.params {
         let ty = &mut func.types[param.value.index()];
-        ty.layout = checked(mesh, &ty.layout, ty, &param.name)?;
+        ty.layout = without_single_ranks(mesh, &ty.layout);
         if ty.layout.has_partial() {
-            return Err(Diag::new("T0301", "a parameter cannot be stored as partial sums").at(&param.name));
+            return Err(Diag::new("T0301", "state is stored as partial sums")
+                .at(&param.name)
+                .help("store it sharded or replicated"));
         }
         param.layout = ty.layout.clone();
     }
     Ok(())
 }
 
-fn annotate_nodes(mesh: &Mesh, func: &mut Func) -> DiagResult<()> {
-    let Func { nodes, types, locs, .. } = func;
+fn annotate_nodes(mesh: &Mesh, func: &mut Func) {
+    let Func { nodes, types, .. } = func;
     for node in nodes {
         if let Op::Reshard(reshard) = &mut node.op {
-            let ty = &types[node.ins[0].index()];
-            reshard.to = checked(mesh, &reshard.to, ty, &locs[node.loc.index()])?;
+            reshard.to = without_single_ranks(mesh, &reshard.to);
             types[node.outs[0].index()].layout = reshard.to.clone();
             continue;
         }
@@ -66,36 +67,12 @@ fn annotate_nodes(mesh: &Mesh, func: &mut Func) -> DiagResult<()> {
             types[out.index()].layout = layout;
         }
     }
-    Ok(())
 }
 
 /// The layout without axes of one rank.
-///
-/// # Errors
-/// T0301 when it is not one of a tensor of this type on this mesh.
-fn checked(mesh: &Mesh, layout: &Layout, ty: &TensorType, path: &str) -> DiagResult<Layout> {
-    let mut kept = Layout::replicate();
-    for (axis, placement) in layout.iter() {
-        let Some(mesh_axis) = mesh.axes.get(axis.index()) else {
-            return Err(Diag::new(
-                "T0301",
-                format!("the mesh has {} axes, the layout names axis {}", mesh.axes.len(), axis.0),
-            )
-            .at(path));
-        };
-        if let Placement::Shard(dim) = placement
-            && usize::from(dim) >= ty.rank()
-        {
-            let message = format!(
-                "`{}` shards dimension {dim} of a tensor of {} dimensions",
-                mesh_axis.name,
-                ty.rank()
-            );
-            return Err(Diag::new("T0301", message).at(path));
-        }
-        if mesh_axis.size > 1 {
-            kept.set(axis, Some(placement));
-        }
-    }
-    Ok(kept)
+fn without_single_ranks(mesh: &Mesh, layout: &Layout) -> Layout {
+    layout
+        .iter()
+        .filter(|&(axis, _)| mesh.size(axis) > 1)
+        .fold(Layout::replicate(), |kept, (a, p)| kept.with(a, p))
 }

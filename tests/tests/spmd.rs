@@ -1,7 +1,7 @@
 //! All ranks together compute what the global module computes, on every mesh, with sizes no rank count divides.
 
 use titan_ir::kernel::ReduceKind;
-use titan_ir::{DType, Func, Mesh, Module, Node, Op};
+use titan_ir::{DType, Func, Mesh, Module, Node, Op, verify};
 use titan_passes::accumulate::Accumulate;
 use titan_passes::autodiff::Autodiff;
 use titan_passes::bucket_collectives::BucketCollectives;
@@ -18,6 +18,7 @@ use titan_tests::decoder::Decoder;
 fn run(module: &mut Module, passes: &[&dyn Pass]) {
     for pass in passes {
         pass.run(module, &mut PassCx::default()).unwrap_or_else(|diag| panic!("{}: {diag}", pass.name()));
+        verify::verify(module).unwrap_or_else(|diags| panic!("after {}: {diags}", pass.name()));
     }
 }
 
