@@ -1,1 +1,3 @@
+//! The `titanc` command.
+
 fn main() {}

@@ -4,13 +4,7 @@ use crate::pass::{Changed, Check, Pass, PassCx};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use titan_ir::{Diag, DiagResult, Diags, Module, Stage, ice};
-
-mod verify {
-    pub(super) fn verify(_: &titan_ir::Module) -> Result<(), titan_ir::Diags> {
-        Ok(())
-    }
-}
+use titan_ir::{Diag, DiagResult, Diags, Module, Stage, ice, text, verify};
 
 /// One step of a pipeline.
 #[derive(Debug)]
@@ -212,6 +206,6 @@ fn difference(
 fn dump(module: &Module, name: &str, number: usize, options: &ManagerOptions) -> DiagResult<()> {
     let Some(dir) = &options.dump_dir else { return Ok(()) };
     let path = dir.join(format!("{number:02}-{name}.titan"));
-    let written = std::fs::create_dir_all(dir).and_then(|()| std::fs::write(&path, format!("{module:#?}")));
+    let written = std::fs::create_dir_all(dir).and_then(|()| std::fs::write(&path, text::print(module)));
     written.map_err(|e| Diag::new("T0212", format!("cannot write {}: {e}", path.display())))
 }

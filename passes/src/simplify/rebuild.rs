@@ -7,7 +7,8 @@ use titan_ir::{DiagResult, Func, LocId, Node, Phase, TensorType, ValueId, Values
 
 type Graph = EGraph<Term, Context>;
 
-/// Cost of a term by the op table: its traffic and arithmetic, and one for being there.
+/// Cost of a term by the op table: its traffic and arithmetic, and one for being there. A division counts twice: it takes longer than a
+/// product, which the number of operations does not show.
 struct TableCost<'a>(&'a Graph);
 
 impl CostFunction<Term> for TableCost<'_> {
@@ -23,7 +24,8 @@ impl CostFunction<Term> for TableCost<'_> {
         let outs = op.rules().infer(&types).unwrap_or_else(|e| ice!("{e}"));
         let out: Vec<&TensorType> = outs.iter().collect();
         let cost = op.rules().cost(&types, &out);
-        let own = 1.0 + (cost.flops + cost.read_bytes + cost.write_bytes) as f64;
+        let flops = if matches!(term, Term::Div(_)) { 2 * cost.flops } else { cost.flops };
+        let own = 1.0 + (flops + cost.read_bytes + cost.write_bytes) as f64;
         term.fold(own, |sum, id| sum + costs(id))
     }
 }
