@@ -1,4 +1,5 @@
 //! Independent checkers: they share no code with the pass they judge.
 
+pub mod buffers;
 pub mod gradients;
 pub mod spmd;

@@ -29,6 +29,11 @@ impl KernelTable {
         u32::try_from(at).expect("fewer than 2^32 kernels")
     }
 
+    /// The kernel of an index.
+    pub fn get(&self, index: u32) -> Option<&RowKernel> {
+        self.kernels.get_index(index as usize)
+    }
+
     /// The kernels by index.
     pub fn kernels(&self) -> impl ExactSizeIterator<Item = &RowKernel> {
         self.kernels.iter()

@@ -3,6 +3,7 @@
 use crate::accumulate::Accumulate;
 use crate::autodiff::Autodiff;
 use crate::bucket_collectives::BucketCollectives;
+use crate::check::buffers::Buffers;
 use crate::emit_plan::EmitPlan;
 use crate::fuse::Fuse;
 use crate::insert_reshard::InsertReshard;
@@ -66,5 +67,7 @@ pub fn pipeline(options: PipelineOptions) -> Vec<Step> {
         Step::Begin(Stage::Kernels),
         // Streams, addresses, instructions.
         Step::run(EmitPlan),
+        // Proofs about the plan: independent of what made it, and always run.
+        Step::check(Buffers),
     ]
 }

@@ -3,6 +3,7 @@
 use crate::accumulate::Accumulate;
 use crate::autodiff::Autodiff;
 use crate::bucket_collectives::BucketCollectives;
+use crate::check::buffers::Buffers;
 use crate::emit_plan::EmitPlan;
 use crate::fuse::Fuse;
 use crate::insert_reshard::InsertReshard;
@@ -76,7 +77,7 @@ const PASSES: &[(&str, MakePass)] = &[
 ];
 
 /// Every check, in pipeline order.
-const CHECKS: &[(&str, MakeCheck)] = &[];
+const CHECKS: &[(&str, MakeCheck)] = &[("buffers", || Box::new(Buffers))];
 
 /// Names of all passes, in pipeline order.
 pub fn pass_names() -> impl Iterator<Item = &'static str> {
