@@ -48,13 +48,13 @@ fn run(isa: Isa, pool: &Pool, s: &Attention, x: &Operands) -> Results<Buffer> {
     let mut lse = Buffer::unwritten(DType::F32, (s.batch * s.heads * s.q_tokens) as usize);
     let mut forward = Guarded::new(workspace::attention(s), pool.num_threads());
     let mut backward = Guarded::new(workspace::attention_grad(s), pool.num_threads());
-    let qkv = [x.q.ptr(), x.k.ptr(), x.v.ptr()];
-    // SAFETY: operands, results and scratch have the sizes of the spec.
+    let [q, k, v, d_o] = [&x.q, &x.k, &x.v, &x.d_o].map(|b| b.ptr().cast_mut());
+    let (o_at, lse_at) = (o.ptr_mut(), lse.ptr_mut());
+    let grad = [q, k, v, o_at, lse_at, d_o, d_q.ptr_mut(), d_k.ptr_mut(), d_v.ptr_mut()];
+    // SAFETY: operands, results and scratch have the sizes of the spec; operands are only read.
     unsafe {
-        attention_on(isa, pool, s, qkv, o.ptr_mut(), lse.ptr_mut().cast(), &forward.scratch());
-        let operands = [x.q.ptr(), x.k.ptr(), x.v.ptr(), o.ptr(), x.d_o.ptr()];
-        let results = [d_q.ptr_mut(), d_k.ptr_mut(), d_v.ptr_mut()];
-        attention_grad_on(isa, pool, s, operands, lse.ptr().cast(), results, &backward.scratch());
+        attention_on(isa, pool, s, &[q, k, v, o_at, lse_at], &forward.scratch());
+        attention_grad_on(isa, pool, s, &grad, &backward.scratch());
     }
     forward.check();
     backward.check();

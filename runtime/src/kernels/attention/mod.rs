@@ -20,21 +20,14 @@ use forward::Forward;
 use titan_ir::kernel::Attention;
 use titan_ir::kernel::workspace::buffer_bytes;
 
-/// Attention: o and lse from `[q, k, v]`, with the machine's best instructions. The scale must be positive.
+/// Attention with the machine's best instructions. `args`: q, k, v, then the results o, lse. The scale must be positive.
 ///
 /// # Safety
 /// The operands are as large as `spec` says and do not overlap the results; `scratch` has the bytes of `workspace::attention(spec)` for every
 /// thread of `pool`.
-pub unsafe fn attention(
-    pool: &Pool,
-    spec: &Attention,
-    qkv: [*const u8; 3],
-    o: *mut u8,
-    lse: *mut f32,
-    scratch: &ThreadScratch,
-) {
+pub unsafe fn attention(pool: &Pool, spec: &Attention, args: &[*mut u8; 5], scratch: &ThreadScratch) {
     // SAFETY: the caller's.
-    unsafe { attention_on(Isa::native(), pool, spec, qkv, o, lse, scratch) }
+    unsafe { attention_on(Isa::native(), pool, spec, args, scratch) }
 }
 
 /// [`attention`] with given instructions, which the machine must have.
@@ -45,35 +38,26 @@ pub unsafe fn attention_on(
     isa: Isa,
     pool: &Pool,
     spec: &Attention,
-    [q, k, v]: [*const u8; 3],
-    o: *mut u8,
-    lse: *mut f32,
+    &[q, k, v, o, lse]: &[*mut u8; 5],
     scratch: &ThreadScratch,
 ) {
     let engine = isa.engine(spec.dtype);
     let num_heads = (spec.batch * spec.kv_heads) as usize;
     let parts = forward::num_parts(spec, num_heads, pool.num_threads());
-    let (whole, scratch) = (Forward { spec, q, k, v, o, lse, num_parts: parts }, *scratch);
+    let (whole, scratch) = (Forward { spec, q, k, v, o, lse: lse.cast(), num_parts: parts }, *scratch);
     // SAFETY: the caller's; tasks write disjoint parts of the results.
     pool.run(num_heads * parts, &|task, worker| unsafe {
         forward::task(engine, &whole, task, scratch.of(worker))
     });
 }
 
-/// Gradients `[d_q, d_k, d_v]` from `[q, k, v, o, d_o]` and lse, with the machine's best instructions.
+/// Gradients of attention with the machine's best instructions. `args`: q, k, v, o, lse, d_o, then the results d_q, d_k, d_v.
 ///
 /// # Safety
 /// As for [`attention`], with the bytes of `workspace::attention_grad(spec)`.
-pub unsafe fn attention_grad(
-    pool: &Pool,
-    spec: &Attention,
-    operands: [*const u8; 5],
-    lse: *const f32,
-    results: [*mut u8; 3],
-    scratch: &ThreadScratch,
-) {
+pub unsafe fn attention_grad(pool: &Pool, spec: &Attention, args: &[*mut u8; 9], scratch: &ThreadScratch) {
     // SAFETY: the caller's.
-    unsafe { attention_grad_on(Isa::native(), pool, spec, operands, lse, results, scratch) }
+    unsafe { attention_grad_on(Isa::native(), pool, spec, args, scratch) }
 }
 
 /// [`attention_grad`] with given instructions, which the machine must have.
@@ -84,14 +68,12 @@ pub unsafe fn attention_grad_on(
     isa: Isa,
     pool: &Pool,
     spec: &Attention,
-    [q, k, v, o, d_o]: [*const u8; 5],
-    lse: *const f32,
-    [d_q, d_k, d_v]: [*mut u8; 3],
+    &[q, k, v, o, lse, d_o, d_q, d_k, d_v]: &[*mut u8; 9],
     scratch: &ThreadScratch,
 ) {
     let engine = isa.engine(spec.dtype);
-    let (whole, scratch) = (Backward { spec, q, k, v, o, d_o, lse, d_q, d_k, d_v }, *scratch);
-    let num_tasks = (spec.batch * spec.kv_heads) as usize;
+    let whole = Backward { spec, q, k, v, o, d_o, lse: lse.cast(), d_q, d_k, d_v };
+    let (num_tasks, scratch) = ((spec.batch * spec.kv_heads) as usize, *scratch);
     // SAFETY: the caller's; tasks write disjoint parts of the results.
     pool.run(num_tasks, &|task, worker| unsafe { backward::task(engine, &whole, task, scratch.of(worker)) });
 }
