@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use titan_ir::Mesh;
 use titan_ir::artifact::{
-    Artifact, DataInfo, FORMAT_VERSION, KERNEL_IMAGE, KERNEL_TABLE, KernelTable, MANIFEST, Manifest, ModelInfo, PlanInfo,
-    RunInfo, TargetInfo, encode, plan_section,
+    Artifact, DataInfo, FORMAT_VERSION, KERNEL_IMAGE, KERNEL_TABLE, KernelTable, MANIFEST, Manifest,
+    ModelInfo, PlanInfo, RunInfo, TargetInfo, encode, plan_section,
 };
 use titan_ir::plan::{MemoryReport, Plan};
 
@@ -95,10 +95,10 @@ fn every_truncation_is_seen() {
 fn another_version_and_another_number_of_ranks_are_named() {
     let mut bytes = file();
     let diag = Artifact::parse(&bytes).unwrap().plan(3).unwrap_err();
-    assert_eq!((diag.code, diag.help.as_deref().unwrap()), (
-        "T0606",
-        "rebuild it: titanc build m.toml --titan.world_size 3",
-    ));
+    assert_eq!(
+        (diag.code, diag.help.as_deref().unwrap()),
+        ("T0606", "rebuild it: titanc build m.toml --titan.world_size 3",)
+    );
     bytes[8] = 77;
     let diag = Artifact::parse(&bytes).unwrap_err();
     assert_eq!(diag.code, "T0602");

@@ -1,11 +1,13 @@
 //! A cursor that appends operations to an MLIR function, with values that know their element type and lanes.
 
+mod constant;
+mod control;
+
 use super::CpuLevel;
 use melior::Context;
 use melior::dialect::llvm;
 use melior::ir::attribute::{
-    DenseElementsAttribute, DenseI32ArrayAttribute, DenseI64ArrayAttribute, IntegerAttribute,
-    StringAttribute, TypeAttribute,
+    DenseI32ArrayAttribute, DenseI64ArrayAttribute, IntegerAttribute, StringAttribute, TypeAttribute,
 };
 use melior::ir::operation::{OperationBuilder, OperationLike, OperationRef};
 use melior::ir::r#type::{FunctionType, IntegerType};
@@ -160,72 +162,6 @@ impl<'c, 'a> Builder<'c, 'a> {
         IntegerAttribute::new(IntegerType::new(self.context, bits).into(), value).into()
     }
 
-    /// A constant with these bits in each lane.
-    fn constant(&self, elem: Elem, lanes: u32, bits: Vec<u64>) -> Val<'c, 'a> {
-        if let Some(&value) = self.constants.borrow().get(&(elem, lanes, bits.clone())) {
-            return value;
-        }
-        let r#type = self.r#type(elem, lanes);
-        let element = |bits: u64| {
-            let text = match elem {
-                Elem::F32 => format!("0x{bits:08X} : f32"),
-                Elem::F64 => format!("0x{bits:016X} : f64"),
-                Elem::I1 | Elem::I16 | Elem::I32 | Elem::I64 | Elem::Ptr => {
-                    return IntegerAttribute::new(elem_type(self.context, elem), bits.cast_signed()).into();
-                }
-            };
-            Attribute::parse(self.context, &text).expect("a float attribute")
-        };
-        let attribute = match (lanes, bits.as_slice()) {
-            (1, &[bits]) => element(bits),
-            (_, &[bits]) => DenseElementsAttribute::splat(r#type, element(bits)).into(),
-            (_, many) => {
-                let elements: Vec<_> = many.iter().map(|&b| element(b)).collect();
-                DenseElementsAttribute::new(r#type, &elements).expect("as many elements as lanes").into()
-            }
-        };
-        let operation = OperationBuilder::new("arith.constant", self.location)
-            .add_results(&[r#type])
-            .add_attributes(&[(Identifier::new(self.context, "value"), attribute)])
-            .build()
-            .expect("a constant");
-        let position = self.constants.borrow().len();
-        let operation = self.entry.insert_operation(position, operation);
-        let value = Val { raw: operation.result(0).expect("one result").into(), elem, lanes };
-        self.constants.borrow_mut().insert((elem, lanes, bits), value);
-        value
-    }
-
-    /// The f32 `value` in each lane.
-    pub(super) fn f32(&self, value: f32, lanes: u32) -> Val<'c, 'a> {
-        self.constant(Elem::F32, lanes, vec![u64::from(value.to_bits())])
-    }
-
-    /// The f64 `value` in each lane.
-    pub(super) fn f64(&self, value: f64, lanes: u32) -> Val<'c, 'a> {
-        self.constant(Elem::F64, lanes, vec![value.to_bits()])
-    }
-
-    /// The integer `value` in each lane.
-    pub(super) fn int(&self, elem: Elem, value: i64, lanes: u32) -> Val<'c, 'a> {
-        self.constant(elem, lanes, vec![value.cast_unsigned()])
-    }
-
-    /// The lane numbers, as i32.
-    pub(super) fn iota_i32(&self, lanes: u32) -> Val<'c, 'a> {
-        self.constant(Elem::I32, lanes, (0..u64::from(lanes)).collect())
-    }
-
-    /// The lane numbers, as i64.
-    pub(super) fn iota_i64(&self, lanes: u32) -> Val<'c, 'a> {
-        self.constant(Elem::I64, lanes, (0..u64::from(lanes)).collect())
-    }
-
-    /// The lane numbers, as f32.
-    pub(super) fn iota_f32(&self, lanes: u32) -> Val<'c, 'a> {
-        self.constant(Elem::F32, lanes, (0..lanes).map(|l| u64::from((l as f32).to_bits())).collect())
-    }
-
     /// A value of the type of its operands, of which all have one type.
     pub(super) fn same(&self, name: &str, operands: &[Val<'c, 'a>]) -> Val<'c, 'a> {
         self.op(name, operands, operands[0].elem, operands[0].lanes, &[])
@@ -333,75 +269,6 @@ impl<'c, 'a> Builder<'c, 'a> {
                 let alignment = [("alignment", self.integer(32, align_bytes))];
                 self.append("llvm.intr.masked.store", &[value, pointer, mask], &[], &alignment, vec![]);
             }
-        }
-    }
-
-    /// `for index in (low..high).step_by(step)`, carrying values.
-    pub(super) fn for_loop(
-        &self,
-        (low, high, step): (Val<'c, 'a>, Val<'c, 'a>, i64),
-        carried: &[Val<'c, 'a>],
-        emit_body: impl FnOnce(Val<'c, 'a>, &[Val<'c, 'a>]) -> Vec<Val<'c, 'a>>,
-    ) -> Vec<Val<'c, 'a>> {
-        let step = self.int(Elem::I64, step, 1);
-        let types: Vec<_> = carried.iter().map(|v| self.r#type(v.elem, v.lanes)).collect();
-        let arguments: Vec<_> = std::iter::once(&self.r#type(Elem::I64, 1))
-            .chain(&types)
-            .map(|&r#type| (r#type, self.location))
-            .collect();
-        let region = Region::new();
-        region.append_block(Block::new(&arguments));
-        let operands: Vec<_> = [low, high, step].into_iter().chain(carried.iter().copied()).collect();
-        let operation = self.append("scf.for", &operands, &types, &[], vec![region]);
-        let block = body(operation, 0);
-        let of = |raw: Value<'c, 'a>, like: &Val<'c, 'a>| Val { raw, ..*like };
-        let index = of(block.argument(0).expect("the induction variable").into(), &low);
-        let inner: Vec<_> = carried
-            .iter()
-            .enumerate()
-            .map(|(i, v)| of(block.argument(i + 1).expect("a carried value").into(), v))
-            .collect();
-        let outer = self.block.replace(block);
-        let yielded = emit_body(index, &inner);
-        self.append("scf.yield", &yielded, &[], &[], vec![]);
-        self.block.set(outer);
-        carried
-            .iter()
-            .enumerate()
-            .map(|(i, v)| of(operation.result(i).expect("a result per carried value").into(), v))
-            .collect()
-    }
-
-    /// `if condition { .. }`.
-    pub(super) fn if_then(&self, condition: Val<'c, 'a>, emit_body: impl FnOnce()) {
-        self.if_then_yield(condition, &mut [], |_| emit_body());
-    }
-
-    /// `if condition { .. }` with a body that changes `values`.
-    pub(super) fn if_then_yield(
-        &self,
-        condition: Val<'c, 'a>,
-        values: &mut [Val<'c, 'a>],
-        emit_body: impl FnOnce(&mut [Val<'c, 'a>]),
-    ) {
-        let (then, other) = (Region::new(), Region::new());
-        then.append_block(Block::new(&[]));
-        let unchanged = values.to_vec();
-        if !unchanged.is_empty() {
-            other.append_block(Block::new(&[]));
-        }
-        let types: Vec<_> = values.iter().map(|v| self.r#type(v.elem, v.lanes)).collect();
-        let operation = self.append("scf.if", &[condition], &types, &[], vec![then, other]);
-        let outer = self.block.replace(body(operation, 0));
-        emit_body(values);
-        self.append("scf.yield", values, &[], &[], vec![]);
-        if !unchanged.is_empty() {
-            self.block.set(body(operation, 1));
-            self.append("scf.yield", &unchanged, &[], &[], vec![]);
-        }
-        self.block.set(outer);
-        for (i, value) in values.iter_mut().enumerate() {
-            value.raw = operation.result(i).expect("a result per value").into();
         }
     }
 }

@@ -3,10 +3,10 @@
 use super::builder::FUNCTION;
 use super::level::CpuLevel;
 use super::lower::Lowering;
-use object::read::elf::ElfFile64;
+use object::read::elf::{ElfFile64, ElfSymbol64};
 use object::{
-    Endianness, Object, ObjectSection, ObjectSymbol, RelocationFlags, RelocationTarget, SectionIndex,
-    SectionKind, SymbolSection, elf,
+    Endianness, Object, ObjectSection, ObjectSymbol, Relocation, RelocationFlags, RelocationTarget,
+    SectionIndex, SectionKind, SymbolSection, elf,
 };
 use std::collections::BTreeMap;
 use std::num::NonZero;
@@ -64,56 +64,66 @@ impl Image {
     fn link(&mut self, object: &[u8]) {
         let file =
             ElfFile64::<Endianness>::parse(object).unwrap_or_else(|e| ice!("LLVM wrote a bad object: {e}"));
-        let mut starts: BTreeMap<usize, usize> = BTreeMap::new();
-        for section in file.sections() {
-            let is_kept = match section.kind() {
-                SectionKind::Text | SectionKind::ReadOnlyData => section.name() != Ok(".eh_frame"),
-                SectionKind::Data | SectionKind::UninitializedData if section.size() > 0 => {
-                    ice!("a kernel has writable data")
-                }
-                _ => false,
-            };
-            if !is_kept || section.size() == 0 {
-                continue;
+        let starts = self.lay_out(&file);
+        for (&index, &start) in &starts {
+            let section = file.section_by_index(SectionIndex(index)).expect("an index of this file");
+            for (offset, relocation) in section.relocations() {
+                self.relocate(&file, &starts, start + offset as usize, &relocation);
+            }
+        }
+        let entry = file
+            .symbols()
+            .find(|symbol| symbol.name() == Ok(FUNCTION))
+            .and_then(|symbol| place(&starts, &symbol))
+            .unwrap_or_else(|| ice!("a kernel has no entry"));
+        self.entries.push(entry as u64);
+    }
+
+    /// Appends the sections that are needed at run time; returns where each is, by index.
+    fn lay_out(&mut self, file: &ElfFile64<'_>) -> BTreeMap<usize, usize> {
+        let mut starts = BTreeMap::new();
+        for section in file.sections().filter(|s| s.size() > 0) {
+            match section.kind() {
+                SectionKind::Text | SectionKind::ReadOnlyData if section.name() != Ok(".eh_frame") => {}
+                SectionKind::Data | SectionKind::UninitializedData => ice!("a kernel has writable data"),
+                _ => continue,
             }
             let align = SECTION_ALIGN_BYTES.max(section.align() as usize);
             self.bytes.resize(self.bytes.len().next_multiple_of(align), 0);
             starts.insert(section.index().0, self.bytes.len());
             self.bytes.extend(section.data().unwrap_or_else(|e| ice!("LLVM wrote a bad section: {e}")));
         }
-        let place = |symbol: &object::read::elf::ElfSymbol64<'_, '_, Endianness>| match symbol.section() {
-            SymbolSection::Section(section) => {
-                starts.get(&section.0).map(|start| start + symbol.address() as usize)
-            }
-            _ => None,
-        };
-        for (index, &start) in &starts {
-            let section = file.section_by_index(SectionIndex(*index)).expect("an index of this file");
-            for (offset, relocation) in section.relocations() {
-                let RelocationTarget::Symbol(symbol) = relocation.target() else {
-                    ice!("a relocation without a symbol");
-                };
-                let symbol = file.symbol_by_index(symbol).expect("an index of this file");
-                let name = symbol.name().unwrap_or("?");
-                let Some(target) = place(&symbol) else {
-                    ice!("a kernel refers to {name} outside of itself")
-                };
-                let kind = relocation.flags();
-                if !matches!(kind, RelocationFlags::Elf { r_type: elf::R_X86_64_PC32 | elf::R_X86_64_PLT32 })
-                {
-                    ice!("a kernel refers to {name} by {kind:?}, which depends on its position");
-                }
-                let at = start + offset as usize;
-                let distance = target as i64 + relocation.addend() - at as i64;
-                let distance = i32::try_from(distance).expect("an image is smaller than 2 GiB");
-                self.bytes[at..at + 4].copy_from_slice(&distance.to_le_bytes());
-            }
-        }
-        let entry = file
-            .symbols()
-            .find(|symbol| symbol.name() == Ok(FUNCTION))
-            .and_then(|symbol| place(&symbol))
-            .unwrap_or_else(|| ice!("a kernel has no entry"));
-        self.entries.push(entry as u64);
+        starts
     }
+
+    /// Resolves one reference, at offset `at` of the image. It must be relative, to a place in the image: nothing is left to the loader.
+    fn relocate(
+        &mut self,
+        file: &ElfFile64<'_>,
+        starts: &BTreeMap<usize, usize>,
+        at: usize,
+        relocation: &Relocation,
+    ) {
+        let RelocationTarget::Symbol(symbol) = relocation.target() else {
+            ice!("a relocation without a symbol");
+        };
+        let symbol = file.symbol_by_index(symbol).expect("an index of this file");
+        let name = symbol.name().unwrap_or("?");
+        let Some(target) = place(starts, &symbol) else {
+            ice!("a kernel refers to {name} outside of itself")
+        };
+        let kind = relocation.flags();
+        if !matches!(kind, RelocationFlags::Elf { r_type: elf::R_X86_64_PC32 | elf::R_X86_64_PLT32 }) {
+            ice!("a kernel refers to {name} by {kind:?}, which depends on its position");
+        }
+        let distance = target as i64 + relocation.addend() - at as i64;
+        let distance = i32::try_from(distance).expect("an image is smaller than 2 GiB");
+        self.bytes[at..at + 4].copy_from_slice(&distance.to_le_bytes());
+    }
+}
+
+/// Where a symbol is in the image.
+fn place(starts: &BTreeMap<usize, usize>, symbol: &ElfSymbol64<'_, '_>) -> Option<usize> {
+    let SymbolSection::Section(section) = symbol.section() else { return None };
+    starts.get(&section.0).map(|start| start + symbol.address() as usize)
 }

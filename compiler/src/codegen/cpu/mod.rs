@@ -5,7 +5,7 @@
 //!
 //! Invariants:
 //! * The bits a kernel computes do not depend on the CPU level, on how rows or columns are split, or on the position of its operands. So
-//!   reductions use [`emit::BLOCK`] virtual lanes whatever the vector width, the polynomials are ours, and rounding to bf16 is integer
+//!   reductions use 64 virtual lanes whatever the vector width, the polynomials are ours, and rounding to bf16 is integer
 //!   arithmetic (the processor's conversion flushes denormals).
 //! * Nothing is left to the optimiser that changes floating-point results: no fast-math, no contraction.
 //! * A kernel calls nothing.
