@@ -100,15 +100,13 @@ fn run(instr: &Bound, pool: &Pool, comm: &Comm, scratch: &ThreadScratch) -> Resu
             // SAFETY: see above.
             unsafe { kernels::contract(pool, spec, *a, *b, *c, epilogue, scratch) };
         }
-        Bound::Attention(spec, [q, k, v, o, lse]) => {
+        Bound::Attention(spec, args) => {
             // SAFETY: see above.
-            unsafe { kernels::attention(pool, spec, [*q, *k, *v], *o, lse.cast(), scratch) };
+            unsafe { kernels::attention(pool, spec, args, scratch) };
         }
-        Bound::AttentionGrad(spec, [q, k, v, o, lse, d_o, d_qkv @ ..]) => {
+        Bound::AttentionGrad(spec, args) => {
             // SAFETY: see above.
-            unsafe {
-                kernels::attention_grad(pool, spec, [*q, *k, *v, *o, *d_o], lse.cast(), *d_qkv, scratch)
-            };
+            unsafe { kernels::attention_grad(pool, spec, args, scratch) };
         }
         Bound::ScatterAdd(spec, [ids, rows, out]) => {
             // SAFETY: see above.
