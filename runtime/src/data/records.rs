@@ -54,6 +54,10 @@ impl Records {
         if self.file.format == Format::Text {
             return Ok(text.to_string());
         }
+        let text = text.trim_ascii_end();
+        if !text.trim_ascii_start().starts_with('{') {
+            return Err(self.bad_record("it is not a JSON object", 1));
+        }
         let record: Record = serde_json::from_str(text).map_err(|e| self.bad_json(&e))?;
         Ok(record.text)
     }
@@ -110,8 +114,10 @@ impl Records {
     fn bad_json(&self, error: &serde_json::Error) -> Diag {
         // The reader sees one line, so of serde_json's own place only the column means something.
         let reason = error.to_string();
-        let reason = reason.split(" at line ").next().unwrap_or_default();
-        let column = error.column();
+        self.bad_record(reason.split(" at line ").next().unwrap_or_default(), error.column())
+    }
+
+    fn bad_record(&self, reason: &str, column: usize) -> Diag {
         let message = format!("line {} of `{}` is not a record: {reason}", self.line, self.file.name);
         Diag::new(codes::BAD_RECORD, message)
             .at(format!("{}:{}:{column}", self.file.name, self.line))
