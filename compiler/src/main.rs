@@ -1,3 +1,8 @@
-//! The `titanc` command.
+//! The `titanc` command with the models of this crate.
 
-fn main() {}
+use std::process::ExitCode;
+use titanc::model::Registry;
+
+fn main() -> ExitCode {
+    titanc::cli::main_with(Registry::builtin())
+}

@@ -331,10 +331,56 @@ pub const CODES: &[Code] = &[
          suit the degrees and batch sizes.",
     ),
     row(
+        "T0430",
+        "unknown model",
+        "model.name is not in the registry of this compiler, and torchtitan has no model of that name either. A crate of your own \
+         can add models: see examples/user_model.",
+    ),
+    row(
+        "T0431",
+        "model not here yet",
+        "model.name is a model of torchtitan v0.2.2 or of its experiments that this compiler does not have. The experiments \
+         simple_fsdp, compiler_toolkit and autoparallel train the same llama3 by other means; `llama3` is its name here.",
+    ),
+    row(
+        "T0432",
+        "unknown flavor",
+        "model.flavor is none of the sizes of the model. Any argument of a flavor can be changed in [titan.model_args].",
+    ),
+    row(
+        "T0433",
+        "document masks not supported yet",
+        "Flavors that end in _flex, _flex_attn, _varlen or _varlen_attn keep attention inside a document, which ends at its \
+         end-of-sequence token. titanc has plain causal attention only, and refuses rather than train something else.",
+    ),
+    row(
         "T0440",
         "arguments of the model do not fit",
         "The sizes of a model come from its flavor and from [titan.model_args]. Together they must make a model: \
          heads divide the width, key heads divide query heads, rotary heads are even.",
+    ),
+    row(
+        "T0441",
+        "unknown model argument",
+        "[titan.model_args] names an argument the model does not have. The names are those of the model's argument struct; the \
+         message lists them.",
+    ),
+    row(
+        "T0442",
+        "bad model argument",
+        "An argument in [titan.model_args] has another type than the model's argument, or is out of the range of that type.",
+    ),
+    row(
+        "T0501",
+        "unknown target",
+        "titan.target is not a device this compiler knows, or it is `cpu` on a machine whose processor runs none of the CPU \
+         targets.",
+    ),
+    row(
+        "T0502",
+        "state cannot be placed",
+        "The functions of a program disagree about the type of a state they share, or two states take each other's values, \
+         which would need a copy of both. Programs that titanc traces never do.",
     ),
     row(
         "T0600",
@@ -381,6 +427,17 @@ pub const CODES: &[Code] = &[
          machine that runs it.",
     ),
     row("T0608", "artifact for another device", "The target of an artifact decides what runs it."),
+    row(
+        "T0610",
+        "file cannot be written",
+        "The artifact or program could not be written or moved to its place. It is first written beside its place under a \
+         temporary name; nothing half-written stays.",
+    ),
+    row(
+        "T0611",
+        "artifact holds no program text",
+        "The text of the program is kept only when asked for, with --emit-ir or titan.keep_ir, because plans do not need it.",
+    ),
     row(
         "T0701",
         "no such device",
@@ -531,6 +588,21 @@ pub const CODES: &[Code] = &[
         "weights file cannot be written",
         "The file is written beside its place and renamed when complete, so an older file is untouched. Free some space or \
          choose another folder.",
+    ),
+    row(
+        "T0901",
+        "nothing of that name",
+        "The code given to `titanc explain` or the text given to `titanc keys` matches nothing.",
+    ),
+    row(
+        "T0902",
+        "result cannot be written",
+        "Standard output cannot be written, for example because the disk behind it is full.",
+    ),
+    row(
+        "T0903",
+        "program file cannot be read",
+        "The text file given to `titanc opt` does not exist, is not readable or is not UTF-8.",
     ),
     row(
         "T0910",

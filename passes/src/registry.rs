@@ -10,14 +10,14 @@ use crate::insert_reshard::InsertReshard;
 use crate::localize::Localize;
 use crate::manager::Step;
 use crate::optimizer::Optimizer;
-use crate::pass::{Check, Pass};
+use crate::pass::{Check, NumericsClass, Pass};
 use crate::prefetch::Prefetch;
 use crate::propagate::Propagate;
 use crate::remat::Remat;
 use crate::simplify::{Cse, Dce, Simplify};
 use std::collections::BTreeMap;
 use std::str::FromStr;
-use titan_ir::{Diag, DiagResult};
+use titan_ir::{Diag, DiagResult, ice};
 
 /// Makes a pass from the options after its name.
 type MakePass = fn(&mut PassArgs<'_>) -> DiagResult<Box<dyn Pass>>;
@@ -87,6 +87,22 @@ pub fn pass_names() -> impl Iterator<Item = &'static str> {
 /// Names of all passes and checks.
 pub fn step_names() -> impl Iterator<Item = &'static str> {
     pass_names().chain(CHECKS.iter().map(|(name, _)| *name))
+}
+
+/// Every pass with its summary, a line each, for `titanc opt --list`.
+pub fn list() -> String {
+    let line = |name: &str, summary: &str, note: &str| format!("{name:<22}{summary}{note}\n");
+    let passes = PASSES.iter().map(|(name, make)| {
+        let args = &mut PassArgs { pass: name, args: BTreeMap::new() };
+        let Ok(pass) = make(args) else { ice!("pass {name} has no default options") };
+        let note = match pass.numerics() {
+            NumericsClass::Exact => "",
+            NumericsClass::Reassociating => " [changes rounding]",
+        };
+        line(name, pass.summary(), note)
+    });
+    let checks = CHECKS.iter().map(|(name, make)| line(name, make().summary(), " [check]"));
+    passes.chain(checks).collect()
 }
 
 /// The steps of a comma-separated list of `NAME[:key=value...]`.

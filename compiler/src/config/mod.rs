@@ -33,6 +33,8 @@ pub use schema::{Check, Key, Support};
 pub use table::*;
 pub use value::{Kind, Value};
 
+pub(crate) use suggest::nearest;
+
 use serde::{Serialize, Serializer};
 use source::Source;
 use std::path::Path;

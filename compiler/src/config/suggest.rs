@@ -100,7 +100,7 @@ pub(super) fn section_hint(section: &str) -> Option<Hint> {
 }
 
 /// The candidate a typing error away from `name`, the first of equally near ones.
-pub(super) fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let lower = name.to_lowercase();
     if lower.len() > LONGEST_NAME {
         return None;

@@ -304,8 +304,8 @@ sections! {
     titan: Titan = "titan" {
         ranks: Vec<u64> = [1, 2, 4, 8], Min(1), Used, "Numbers of ranks to plan for while the shard degree is -1.";
         world_size: Option<u64> = (), Min(1), Used, "The one number of ranks to plan for, in place of titan.ranks.";
-        target: String = "cpu", OneOf(TARGETS), Used, "Device to compile for; cpu: the widest this build knows.";
-        memory_gib: Option<f64> = (), Positive, Used, "Memory of a device, which the plan must fit; None: that of the target.";
+        target: String = "cpu", OneOf(TARGETS), Used, "Device to compile for; cpu: the widest of this machine.";
+        memory_gib: Option<f64> = (), Positive, Used, "Memory of a rank, which a plan must fit; None: 64, and only reported.";
         bucket_mib: Option<u64> = (), Min(1), Used, "Size collectives are bucketed to; None: one bucket per block.";
         keep_ir: bool = false, Any, Used, "Keeps the IR text in the artifact.";
     }

@@ -48,6 +48,11 @@ pub trait AnyModel {
     fn flavors(&self) -> Vec<&'static str>;
     /// The arguments of a flavor, `None` when there is none of that name.
     fn flavor_args(&self, flavor: &str) -> Option<ModelArgs>;
+    /// Whether names and types of the arguments are those of the model; nothing more.
+    ///
+    /// # Errors
+    /// T0440 naming what is not.
+    fn typecheck(&self, args: &ModelArgs) -> DiagResult<()>;
     /// Checks arguments.
     ///
     /// # Errors
@@ -96,6 +101,9 @@ impl<M: Model> AnyModel for Erased<M> {
             Ok(Value::Object(args)) => Some(args),
             _ => titan_ir::ice!("arguments of {} are not a struct", M::NAME),
         }
+    }
+    fn typecheck(&self, args: &ModelArgs) -> DiagResult<()> {
+        typed::<M>(args).map(drop)
     }
     fn check(&self, args: &ModelArgs) -> DiagResult<()> {
         M::check(&typed::<M>(args)?)

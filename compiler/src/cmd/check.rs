@@ -1,0 +1,35 @@
+//! `titanc check FILE.toml`.
+
+use super::build::judge_fit;
+use super::prepare::prepare;
+use crate::cli::{CheckArgs, CommandResult, Outcome, print};
+use crate::driver::{Built, Limit, Source, manifest};
+use crate::model::Registry;
+use crate::report;
+
+pub(crate) fn run(registry: &Registry, args: CheckArgs, overrides: Vec<String>) -> CommandResult {
+    let source = Source { file: args.file, overrides };
+    let prepared = prepare(registry, &source)?;
+    if args.passes.stop_after.is_some() {
+        prepared.print_stopped(&args.passes)?;
+        return Ok(Outcome::Done);
+    }
+    let (plans, kernels) = prepared.plan(&args.passes)?;
+    let num_kernels = kernels.len() as u64;
+    let manifest = manifest(&Built {
+        config: &prepared.config,
+        config_file: source.file_name(),
+        model: &prepared.model,
+        target: prepared.target,
+        plans: &plans,
+        kernels,
+        keep_ir: false,
+    })?;
+    let limit = Limit::of(&prepared.config, prepared.target);
+    print(&format!(
+        "{}\nno mistakes; {}\n",
+        report::summary(&manifest, limit),
+        report::plural(num_kernels, "kernel")
+    ))?;
+    judge_fit(registry, &source, &manifest, limit)
+}

@@ -1,0 +1,76 @@
+//! Options of the passes from the configuration.
+
+use crate::config::{AcMode, Config, DecayType, OptimizerName, ReshardPolicy, SelectiveAc};
+use titan_ir::{Decay, LrSchedule};
+use titan_passes::accumulate::Accumulate;
+use titan_passes::bucket_collectives::BucketCollectives;
+use titan_passes::optimizer::Optimizer;
+use titan_passes::pipeline::PipelineOptions;
+use titan_passes::remat::{Checkpointing, Remat, ReshardAfterForward};
+
+/// Bytes of a MiB.
+const MIB: u64 = 1 << 20;
+
+/// The options of the whole pipeline for a step of `num_microbatches`.
+pub(super) fn pipeline_options(config: &Config, num_microbatches: u64) -> PipelineOptions {
+    PipelineOptions {
+        accumulate: Accumulate { num_microbatches },
+        optimizer: optimizer(config),
+        remat: remat(config),
+        bucket: bucket(config),
+        ..PipelineOptions::default()
+    }
+}
+
+fn optimizer(config: &Config) -> Optimizer {
+    let key = &config.optimizer;
+    Optimizer {
+        beta1: key.beta1,
+        beta2: key.beta2,
+        eps: key.eps,
+        weight_decay: key.weight_decay,
+        decoupled: key.name == OptimizerName::AdamW,
+        max_norm: config.training.max_norm,
+        schedule: schedule(config),
+        num_steps: config.training.steps,
+    }
+}
+
+fn schedule(config: &Config) -> LrSchedule {
+    let schedule = config.lr_schedule();
+    LrSchedule {
+        lr: schedule.base_lr,
+        warmup: schedule.warmup,
+        stable: schedule.stable,
+        decay: schedule.decay,
+        kind: match schedule.decay_type {
+            DecayType::Linear => Decay::Linear,
+            DecayType::Sqrt => Decay::Sqrt,
+            DecayType::Cosine => Decay::Cosine,
+        },
+        min_factor: schedule.min_lr_factor,
+    }
+}
+
+fn remat(config: &Config) -> Remat {
+    let key = &config.activation_checkpoint;
+    let checkpointing = match (key.mode, key.selective_ac_option) {
+        (AcMode::None, _) => Checkpointing::None,
+        (AcMode::Full, _) | (AcMode::Selective, SelectiveAc::EveryNth(0)) => Checkpointing::Full,
+        (AcMode::Selective, SelectiveAc::Op) => Checkpointing::PerOp,
+        (AcMode::Selective, SelectiveAc::EveryNth(n)) => Checkpointing::EveryNth(n),
+        (AcMode::MemoryBudget, _) => titan_ir::ice!("the configuration let activation_checkpoint.mode pass"),
+    };
+    let reshard_after_forward = match config.parallelism.fsdp_reshard_after_forward {
+        ReshardPolicy::Default => ReshardAfterForward::Default,
+        ReshardPolicy::Always => ReshardAfterForward::Always,
+        ReshardPolicy::Never => ReshardAfterForward::Never,
+    };
+    Remat { checkpointing, reshard_after_forward, ..Remat::default() }
+}
+
+fn bucket(config: &Config) -> BucketCollectives {
+    let default = BucketCollectives::default();
+    let max_bytes = config.titan.bucket_mib.map_or(default.max_bytes, |mib| mib.saturating_mul(MIB));
+    BucketCollectives { max_bytes, ..default }
+}
