@@ -383,6 +383,13 @@ pub const CODES: &[Code] = &[
          which would need a copy of both. Programs that titanc traces never do.",
     ),
     row(
+        "T0503",
+        "plan overwrites what it still needs",
+        "The independent check of the memory plan found two buffers in use at the same time at one address, or two streams that \
+         touch one buffer without waiting for each other. It is a fault of the compiler: nothing is written. Please report it \
+         with the configuration.",
+    ),
+    row(
         "T0600",
         "artifact cannot be read",
         "The file is missing, unreadable, or on a file system that forbids executable mappings.",
