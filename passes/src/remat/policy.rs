@@ -29,7 +29,7 @@ pub(super) fn kept_values(func: &Func, options: &Remat) -> Vec<bool> {
         }
     }
     if options.cheap {
-        drop_cheap(func, &weights, &read, &mut kept);
+        drop_cheap(func, &weights, &read, blocks.last_node, &mut kept);
     }
     kept
 }
@@ -94,13 +94,14 @@ fn read_later(func: &Func) -> Vec<bool> {
 }
 
 /// Drops values that a pass over memory makes again from parameters and values that are read later anyway: keeping them
-/// would cost memory and save no traffic to speak of.
-fn drop_cheap(func: &Func, weights: &[bool], read: &[bool], kept: &mut [bool]) {
+/// would cost memory and save no traffic to speak of. Backward starts with what follows the last block: that stays.
+fn drop_cheap(func: &Func, weights: &[bool], read: &[bool], last_node: Option<usize>, kept: &mut [bool]) {
     let mut available = read.to_vec();
     for param in &func.params {
         available[param.value.index()] = true;
     }
-    for (_, node) in forward_nodes(func) {
+    for (_, node) in forward_nodes(func).take_while(|&(index, _)| last_node.is_some_and(|last| index <= last))
+    {
         let is_new = |v: &ValueId| kept[v.index()] && !weights[v.index()];
         if !node.outs.iter().all(is_new)
             || !node.ins.iter().all(|v| available[v.index()])
