@@ -82,18 +82,25 @@ fn polynomial<'c, 'a>(b: &Builder<'c, 'a>, x: V<'c, 'a>, coefficients: &[f32]) -
 /// ln 2 as a sum of two f32, the first with enough trailing zeros that its multiples by small integers are exact.
 const LN_2: (f32, f32) = (0.693_359_4, -2.121_944_4e-4);
 
-/// `e^x`: `x = n ln 2 + r` with `|r| <= ln 2 / 2`, a polynomial of r, and an exact scaling by `2^n` in two steps, so that denormal results are
-/// rounded once.
+/// `e^x`.
+fn exp<'c, 'a>(b: &Builder<'c, 'a>, x: V<'c, 'a>) -> V<'c, 'a> {
+    // Above this the result is infinite in any case. A NaN passes.
+    let high = b.f32(89.0, x.lanes);
+    exp_below(b, b.select(b.compare(Cmp::Gt, x, high), high, x))
+}
+
+/// `e^x` for x up to 89: `x = n ln 2 + r` with `|r| <= ln 2 / 2`, a polynomial of r, and an exact scaling by `2^n` in two steps, so that
+/// denormal results are rounded once.
 ///
 /// Source: Cephes Math Library, `expf` (S. Moshier), with the reduction done by fused multiply-adds.
-fn exp<'c, 'a>(b: &Builder<'c, 'a>, x: V<'c, 'a>) -> V<'c, 'a> {
+fn exp_below<'c, 'a>(b: &Builder<'c, 'a>, x: V<'c, 'a>) -> V<'c, 'a> {
     let lanes = x.lanes;
-    // Beyond these the result is infinite or zero in any case. A NaN passes both selections.
-    let (high, low) = (b.f32(89.0, lanes), b.f32(-104.0, lanes));
-    let x = b.select(b.compare(Cmp::Gt, x, high), high, x);
+    // Below this the result is zero in any case. A NaN passes.
+    let low = b.f32(-104.0, lanes);
     let x = b.select(b.compare(Cmp::Lt, x, low), low, x);
-    // Adding 1.5 * 2^23 rounds to an integer, which is then in the low bits; unlike a conversion it is defined for a NaN.
-    let magic = b.f32(12_582_912.0, lanes);
+    // Adding 1.5 * 2^23 rounds to an integer, which is then in the low bits; unlike a conversion it is defined for a NaN. Adding twice the bias
+    // of an exponent as well leaves there the sum of the exponents of two f32 whose product is 2^n.
+    let magic = b.f32(12_582_912.0 + 254.0, lanes);
     let shifted = fma(b, x, b.f32(std::f32::consts::LOG2_E, lanes), magic);
     let n = b.same("arith.subf", &[shifted, magic]);
     let r = fma(b, n, b.f32(-LN_2.0, lanes), x);
@@ -105,19 +112,14 @@ fn exp<'c, 'a>(b: &Builder<'c, 'a>, x: V<'c, 'a>) -> V<'c, 'a> {
     );
     let q = fma(b, q, b.same("arith.mulf", &[r, r]), r);
     let p = b.same("arith.addf", &[q, b.f32(1.0, lanes)]);
-    let magic_bits = b.int(Elem::I32, i64::from(12_582_912.0_f32.to_bits()), lanes);
-    let n = b.same("arith.subi", &[b.convert("arith.bitcast", shifted, Elem::I32), magic_bits]);
-    let half = b.same("arith.shrsi", &[n, b.int(Elem::I32, 1, lanes)]);
-    let rest = b.same("arith.subi", &[n, half]);
-    let p = b.same("arith.mulf", &[p, power_of_two(b, half)]);
-    b.same("arith.mulf", &[p, power_of_two(b, rest)])
-}
-
-/// `2^n` for a normal result.
-fn power_of_two<'c, 'a>(b: &Builder<'c, 'a>, n: V<'c, 'a>) -> V<'c, 'a> {
-    let biased = b.same("arith.addi", &[n, b.int(Elem::I32, 127, n.lanes)]);
-    let bits = b.same("arith.shli", &[biased, b.int(Elem::I32, 23, n.lanes)]);
-    b.convert("arith.bitcast", bits, Elem::F32)
+    let exponents = b.convert("arith.bitcast", shifted, Elem::I32);
+    let half = b.same("arith.shrui", &[exponents, b.int(Elem::I32, 1, lanes)]);
+    let rest = b.same("arith.subi", &[exponents, half]);
+    [half, rest].into_iter().fold(p, |p, exponent| {
+        // What is above the exponent is shifted out.
+        let bits = b.same("arith.shli", &[exponent, b.int(Elem::I32, 23, lanes)]);
+        b.same("arith.mulf", &[p, b.convert("arith.bitcast", bits, Elem::F32)])
+    })
 }
 
 /// Natural logarithm: `x = 2^e (1 + f)` with `1 + f` between `sqrt(1/2)` and `sqrt(2)`, and a polynomial of f.
@@ -170,7 +172,7 @@ fn log<'c, 'a>(b: &Builder<'c, 'a>, x: V<'c, 'a>) -> V<'c, 'a> {
 fn sigmoid<'c, 'a>(b: &Builder<'c, 'a>, x: V<'c, 'a>) -> V<'c, 'a> {
     let sign = b.int(Elem::I32, i64::from(0x8000_0000_u32), x.lanes);
     let negative = b.same("arith.ori", &[b.convert("arith.bitcast", x, Elem::I32), sign]);
-    let e = exp(b, b.convert("arith.bitcast", negative, Elem::F32));
+    let e = exp_below(b, b.convert("arith.bitcast", negative, Elem::F32));
     let one = b.f32(1.0, x.lanes);
     let numerator = b.select(b.compare(Cmp::Lt, x, b.f32(0.0, x.lanes)), e, one);
     b.same("arith.divf", &[numerator, b.same("arith.addf", &[one, e])])
