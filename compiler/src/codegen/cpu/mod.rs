@@ -1,7 +1,7 @@
 //! Kernels for x86-64.
 //!
-//! [`emit`] schedules a kernel as explicit loops over rows and vectors of columns, in the `scf`, `arith`, `vector`, `math` and
-//! `llvm` dialects; [`lower`] takes that to an object file; [`image`] links the objects into one image.
+//! `emit` schedules a kernel as explicit loops over rows and vectors of columns, in the `scf`, `arith`, `vector`, `math` and
+//! `llvm` dialects; `lower` takes that to an object file; `image` links the objects into one image.
 //!
 //! Invariants:
 //! * The bits a kernel computes do not depend on the CPU level, on how rows or columns are split, or on the position of its operands. So
