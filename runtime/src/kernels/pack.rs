@@ -114,6 +114,9 @@ unsafe fn transposed<S: Simd, const BF16: bool>(
     }
 }
 
+/// Rows of memory that are brought near ahead of the current one.
+const PREFETCH_ROWS: usize = 6;
+
 /// Lanes are contiguous: rows are copied, in memory order across panels.
 #[inline(always)]
 unsafe fn copied<S: Simd, const BF16: bool>(
@@ -124,39 +127,87 @@ unsafe fn copied<S: Simd, const BF16: bool>(
     to: *mut u32,
 ) {
     let units = num_units::<S>(num_k);
-    // SAFETY: vectors are read only where all their lanes exist.
+    let num_panels = num_lanes.div_ceil(width);
+    // Panels whose vectors all lie within the row.
+    let num_whole = (num_lanes + width).saturating_sub(width.next_multiple_of(S::LANES)) / width;
+    // SAFETY: vectors are read only where all their lanes exist; a prefetched address need not be valid.
     unsafe {
         for unit in 0..units {
             let has_pair = !S::PAIRS || 2 * unit + 1 < num_k;
             let may_spill = unit + 1 < units || width.is_multiple_of(S::LANES);
-            for (panel, first_lane) in (0..num_lanes).step_by(width).enumerate() {
+            let num_fast = if has_pair && may_spill { num_whole } else { 0 };
+            for panel in 0..num_fast {
                 let to = to.add((panel * units + unit) * width);
                 for lane in (0..width).step_by(S::LANES) {
-                    let valid = num_lanes.saturating_sub(first_lane + lane).min(width - lane);
-                    if has_pair && may_spill && valid > 0 {
-                        let fits = num_lanes - (first_lane + lane) >= S::LANES;
-                        let count = if fits { S::LANES } else { valid };
-                        let row = lane_units::<S, BF16>(from, first_lane + lane, unit, count);
+                    let row = lane_units::<S, BF16>(from, panel * width + lane, unit);
+                    S::store_units(to.add(lane), row);
+                }
+                S::prefetch(ahead::<S, BF16>(from, panel * width, unit));
+            }
+            for panel in num_fast..num_panels {
+                let to = to.add((panel * units + unit) * width);
+                let valid = (num_lanes - panel * width).min(width);
+                if has_pair && may_spill {
+                    for lane in (0..width).step_by(S::LANES) {
+                        let count = valid.saturating_sub(lane).min(S::LANES);
+                        let row = first_lane_units::<S, BF16>(from, panel * width + lane, unit, count);
                         S::store_units(to.add(lane), row);
-                        continue;
                     }
-                    for i in 0..S::LANES.min(width - lane) {
-                        let value = if i < valid {
-                            scalar::<S, BF16>(from, first_lane + lane + i, unit, num_k)
-                        } else {
-                            0
-                        };
-                        to.add(lane + i).write(value);
-                    }
+                } else {
+                    edge_row::<S, BF16>(from, panel * width, unit, num_k, valid, width, to);
                 }
             }
         }
     }
 }
 
-/// One unit of `count` consecutive lanes, zeros beyond.
+/// The row `PREFETCH_ROWS` units on.
 #[inline(always)]
-unsafe fn lane_units<S: Simd, const BF16: bool>(
+fn ahead<S: Simd, const BF16: bool>(from: &Source, lane: usize, unit: usize) -> *const u32 {
+    let row = (unit + PREFETCH_ROWS) * if S::PAIRS { 2 } else { 1 };
+    from.ptr.wrapping_add((row * from.stride + lane) * if BF16 { 2 } else { 4 }).cast()
+}
+
+/// One unit of the `valid` lanes of a panel, zeros beyond; writes nothing else.
+#[inline(always)]
+unsafe fn edge_row<S: Simd, const BF16: bool>(
+    from: &Source,
+    first_lane: usize,
+    unit: usize,
+    num_k: usize,
+    valid: usize,
+    width: usize,
+    to: *mut u32,
+) {
+    // SAFETY: the caller's.
+    unsafe {
+        for lane in 0..valid {
+            to.add(lane).write(scalar::<S, BF16>(from, first_lane + lane, unit, num_k));
+        }
+        to.add(valid).write_bytes(0, width - valid);
+    }
+}
+
+/// One unit of a vector of consecutive lanes.
+#[inline(always)]
+unsafe fn lane_units<S: Simd, const BF16: bool>(from: &Source, lane: usize, unit: usize) -> S::V {
+    // SAFETY: the caller's.
+    unsafe {
+        if !BF16 {
+            return S::load(from.ptr.cast::<f32>().add(unit * from.stride + lane));
+        }
+        let rows = from.ptr.cast::<u16>();
+        if !S::PAIRS {
+            return S::load_bf16(rows.add(unit * from.stride + lane));
+        }
+        let low = rows.add(2 * unit * from.stride + lane);
+        S::interleave(low, low.add(from.stride))
+    }
+}
+
+/// The first `count` lanes of [`lane_units`], zeros beyond.
+#[inline(always)]
+unsafe fn first_lane_units<S: Simd, const BF16: bool>(
     from: &Source,
     lane: usize,
     unit: usize,
@@ -165,17 +216,14 @@ unsafe fn lane_units<S: Simd, const BF16: bool>(
     // SAFETY: the caller's.
     unsafe {
         if !BF16 {
-            let row = from.ptr.cast::<f32>().add(unit * from.stride + lane);
-            return if count == S::LANES { S::load(row) } else { S::load_first(row, count) };
+            return S::load_first(from.ptr.cast::<f32>().wrapping_add(unit * from.stride + lane), count);
         }
         let rows = from.ptr.cast::<u16>();
         if !S::PAIRS {
-            let row = rows.add(unit * from.stride + lane);
-            return if count == S::LANES { S::load_bf16(row) } else { S::load_bf16_first(row, count) };
+            return S::load_bf16_first(rows.wrapping_add(unit * from.stride + lane), count);
         }
-        let low = rows.add(2 * unit * from.stride + lane);
-        let high = low.add(from.stride);
-        if count == S::LANES { S::interleave(low, high) } else { S::interleave_first(low, high, count) }
+        let low = rows.wrapping_add(2 * unit * from.stride + lane);
+        S::interleave_first(low, low.wrapping_add(from.stride), count)
     }
 }
 

@@ -3,7 +3,7 @@
 use super::isa::{Isa, per_engine};
 use super::simd::Simd;
 use crate::pool::Pool;
-use std::time::Instant;
+use std::sync::atomic::{AtomicU64, Ordering};
 use titan_ir::DType;
 use titan_ir::kernel::Contract;
 
@@ -13,20 +13,32 @@ const NUM_CHAINS: usize = 12;
 /// Multiply-adds of each chain in one measurement: some milliseconds.
 const NUM_STEPS: usize = 1 << 20;
 
-/// Floating-point operations per second of all threads of `pool` with operands of `dtype`, from registers only. The best of a few
-/// measurements of wall time.
+/// Measurements per thread; the best counts.
+const NUM_TRIES: usize = 8;
+
+/// Floating-point operations per second of `pool`'s threads with operands of `dtype`, from registers only: the best of a few measurements of one thread's
+/// processor time while all are busy, times the number of threads.
 pub fn peak(pool: &Pool, dtype: DType) -> f64 {
     let engine = Isa::native().engine(dtype);
-    let seconds = |_| {
-        let start = Instant::now();
+    let best_ns = AtomicU64::new(u64::MAX);
+    pool.run(NUM_TRIES * pool.num_threads(), &|_, _| {
+        let start_ns = thread_time_ns();
         // SAFETY: the engine is the machine's.
-        pool.run(pool.num_threads(), &|_, _| unsafe { chains(engine) });
-        start.elapsed().as_secs_f64()
-    };
-    let best = (0..8).map(seconds).fold(f64::INFINITY, f64::min);
+        unsafe { chains(engine) };
+        best_ns.fetch_min(thread_time_ns() - start_ns, Ordering::Relaxed);
+    });
     // SAFETY: the engine is the machine's.
     let flops_per_step = unsafe { flops_per_step(engine) };
-    (pool.num_threads() * NUM_STEPS * flops_per_step) as f64 / best
+    let num_flops = (pool.num_threads() * NUM_STEPS * flops_per_step) as f64;
+    num_flops / (best_ns.into_inner().max(1) as f64 * 1e-9)
+}
+
+/// Processor time of the calling thread: other processes do not lengthen it.
+fn thread_time_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is writable.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 /// Floating-point operations of a contraction.

@@ -15,7 +15,7 @@ const TASK_ROWS: usize = 64;
 const TASK_COLS: usize = 128;
 
 /// Ids compared at once.
-const ID_BLOCK: usize = 16;
+const ID_BLOCK: usize = 32;
 
 /// `out[v, :]` is the sum of `rows[t, :]` over the `t` with `ids[t] == v`, in the order of `t`, in f32; zero when there is none. Ids that are no row of the
 /// table are passed over.
@@ -78,17 +78,18 @@ unsafe fn run_task_on<S: Simd>(whole: &Scatter<'_>, row_task: usize, col_task: u
     unsafe {
         let ids = std::slice::from_raw_parts(whole.ids, spec.tokens as usize);
         for (block, ids) in ids.chunks(ID_BLOCK).enumerate() {
-            let row_of = |id: i32| (id as u32).wrapping_sub(first_row as u32) as usize;
-            if !ids.iter().fold(false, |any, &id| any | (row_of(id) < num_rows)) {
+            let row_of = |id: i32| (id as u32).wrapping_sub(first_row as u32);
+            let is_mine = |id: i32| row_of(id) < num_rows as u32;
+            if !ids.iter().fold(false, |any, &id| any | is_mine(id)) {
                 continue;
             }
             for (i, &id) in ids.iter().enumerate() {
-                if row_of(id) < num_rows {
+                if is_mine(id) {
                     let from = (block * ID_BLOCK + i) * spec.cols as usize + first_col;
                     add_row::<S>(
                         whole.rows.add(from * spec.dtype.size_bytes()),
                         spec.dtype,
-                        &mut sums[row_of(id)][..num_cols],
+                        &mut sums[row_of(id) as usize][..num_cols],
                     );
                 }
             }
