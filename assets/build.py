@@ -83,7 +83,7 @@ def train(texts: list[str], vocab_size: int) -> Tokenizer:
 
 def main() -> None:
     package = Path(sys.argv[1])
-    vocab_size = int(sys.argv[2]) if len(sys.argv) > 2 else 512
+    vocab_size = int(sys.argv[2]) if len(sys.argv) > 2 else 288
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(["dpkg-deb", "-x", package, folder], check=True)
         rdb = (Path(folder) / "usr/lib/R/site-library/janeaustenr/data/Rdata.rdb").read_bytes()

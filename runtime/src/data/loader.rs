@@ -1,7 +1,9 @@
 //! Batches made ahead of the training loop by a thread of their own.
 
 use super::stream::{Batch, BatchStream};
+use super::tokenizer::Tokenizer;
 use super::{DataConfig, DataState};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use titan_ir::{Diag, DiagResult, ice};
@@ -40,7 +42,16 @@ impl Loader {
     /// # Errors
     /// Either is missing, damaged or empty, or there are fewer records than ranks.
     pub fn open(config: DataConfig) -> DiagResult<Self> {
-        let stream = BatchStream::open(config)?;
+        let tokenizer = Tokenizer::open(&config.tokenizer_dir)?;
+        Self::with_tokenizer(config, Arc::new(tokenizer))
+    }
+
+    /// As [`Loader::open`], with a tokenizer that ranks of one process share.
+    ///
+    /// # Errors
+    /// The dataset is missing, damaged or empty, or there are fewer records than ranks.
+    pub fn with_tokenizer(config: DataConfig, tokenizer: Arc<Tokenizer>) -> DiagResult<Self> {
+        let stream = BatchStream::open(config, tokenizer)?;
         let (state, summary) = (stream.state(), stream.summary());
         Ok(Self { worker: Worker::Waiting(Box::new(stream)), state, warnings: Vec::new(), summary })
     }

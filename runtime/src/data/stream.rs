@@ -5,6 +5,7 @@ use super::pack::Packer;
 use super::samples::{Position, Samples, Split};
 use super::tokenizer::Tokenizer;
 use super::{DataConfig, DataState, codes, shipped};
+use std::sync::Arc;
 use titan_ir::{Diag, DiagResult};
 
 /// One micro-batch of a rank.
@@ -22,7 +23,7 @@ pub(super) struct Batch {
 /// Makes the batches of one rank.
 pub(super) struct BatchStream {
     config: DataConfig,
-    tokenizer: Tokenizer,
+    tokenizer: Arc<Tokenizer>,
     samples: Samples,
     packer: Packer,
     epoch: u64,
@@ -34,10 +35,9 @@ pub(super) struct BatchStream {
 }
 
 impl BatchStream {
-    /// Opens tokenizer and dataset.
-    pub(super) fn open(config: DataConfig) -> DiagResult<Self> {
+    /// Opens the dataset.
+    pub(super) fn open(config: DataConfig, tokenizer: Arc<Tokenizer>) -> DiagResult<Self> {
         let (files, split) = dataset(&config)?;
-        let tokenizer = Tokenizer::open(&config.tokenizer_dir)?;
         let samples = Samples::open(files, split, config.dp_rank, config.dp_world)?;
         Ok(Self {
             config,

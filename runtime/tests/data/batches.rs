@@ -127,6 +127,7 @@ fn a_state_of_other_data_is_refused() {
 
 #[test]
 fn the_shipped_text_feeds_two_ranks_with_different_text() {
+    let tokenizer = std::sync::Arc::new(Tokenizer::shipped().unwrap());
     let of_rank = |dp_rank| {
         let config = DataConfig {
             dataset_path: None,
@@ -136,13 +137,12 @@ fn the_shipped_text_feeds_two_ranks_with_different_text() {
             dp_world: 2,
             ..config(Path::new(""))
         };
-        let mut loader = Loader::open(config.clone()).unwrap();
+        let mut loader = Loader::with_tokenizer(config.clone(), tokenizer.clone()).unwrap();
         assert!(loader.summary().contains("shipped with Titan"), "{}", loader.summary());
         take(&mut loader, &config, 4)
     };
     let (first, second) = (of_rank(0), of_rank(1));
     assert_ne!(first, second);
-    let tokenizer = Tokenizer::shipped().unwrap();
     let vocab = i32::try_from(tokenizer.num_tokens()).unwrap();
     assert!(first.iter().chain(&second).all(|(i, l)| i.iter().chain(l).all(|t| (0..vocab).contains(t))));
     let text: String = first[0].0[..64].iter().filter_map(|&t| tokenizer.token(t)).collect();
