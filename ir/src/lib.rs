@@ -23,6 +23,7 @@ pub mod verify;
 
 pub use diag::{Diag, DiagResult, Diags, Severity, Span};
 pub use dtype::DType;
+pub use eval::{EvalMode, Tensor};
 pub use func::{Func, FuncResult, Module, Node, Param, Phase, ResultKind, Role, Stage, Values};
 pub use id::{AxisId, LocId, ValueId};
 pub use init::{Decay, Init, LrSchedule, RopeScaling};

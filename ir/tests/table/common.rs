@@ -1,6 +1,6 @@
 //! Small programs around the sample operands of ops.
 
-use titan_ir::{Func, Init, Mesh, Module, Op, ResultKind, Role, Stage, TensorType};
+use titan_ir::{DType, Func, Init, Mesh, Module, Op, ResultKind, Role, Stage, Tensor, TensorType};
 
 /// Numbers for tests. Source: Steele et al., SplitMix64.
 pub(crate) struct Rng(pub(crate) u64);
@@ -55,4 +55,49 @@ pub(crate) fn samples() -> Vec<(Op, Vec<TensorType>)> {
         assert!(samples.iter().any(|(op, _)| op.rules().name() == *name), "`{name}` has no samples");
     }
     samples
+}
+
+/// Values for operands of these types: f32 and bf16 numbers between 0.3 and 1.3, far from the poles of every op, and small integers.
+pub(crate) fn values(op: &Op, types: &[TensorType], rng: &mut Rng) -> Vec<Tensor> {
+    let mut draw = |ty: &TensorType| {
+        let value = |_| match ty.dtype {
+            DType::I32 => rng.below(3) as f64,
+            _ => 0.3 + (rng.bits() >> 40) as f64 / f64::from(1 << 24),
+        };
+        Tensor::new(&ty.dims, (0..ty.num_elements()).map(value).collect())
+    };
+    let mut values: Vec<Tensor> = types.iter().map(&mut draw).collect();
+    if op.rules().name() == "rope" {
+        // Its tables are those of rotations: a cosine per pair, and sines of opposite sign.
+        for i in (0..values[1].data.len()).step_by(2) {
+            values[1].data[i + 1] = values[1].data[i];
+            values[2].data[i + 1] = -values[2].data[i];
+        }
+    }
+    values
+}
+
+/// The results of an op in f64.
+pub(crate) fn eval_op(op: &Op, ins: &[Tensor], outs: &[TensorType]) -> Vec<Tensor> {
+    let (ins, outs): (Vec<&Tensor>, Vec<&TensorType>) = (ins.iter().collect(), outs.iter().collect());
+    op.rules().eval(&ins, &outs).into_vec()
+}
+
+/// The types of the results.
+pub(crate) fn infer(op: &Op, ins: &[TensorType]) -> Vec<TensorType> {
+    op.rules()
+        .infer(&ins.iter().collect::<Vec<_>>())
+        .unwrap_or_else(|diag| panic!("{op:?}: {diag}"))
+        .into_vec()
+}
+
+/// Checks that two tensors agree but for rounding.
+pub(crate) fn assert_close(found: &Tensor, expected: &Tensor, tolerance: f64, what: &str) {
+    assert_eq!(found.dims, expected.dims, "{what}");
+    assert_eq!(found.data.len(), expected.data.len(), "{what}");
+    for (i, (a, b)) in found.data.iter().zip(&expected.data).enumerate() {
+        // False for NaN too.
+        let close = (a - b).abs() <= tolerance * b.abs().max(1.0);
+        assert!(close, "{what}: element {i} is {a:e}, expected {b:e}");
+    }
 }

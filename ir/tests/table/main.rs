@@ -1,5 +1,10 @@
 //! Properties of every op, driven by the op table: an op added to the table is tested here without another line.
 
 mod common;
+mod eval;
+mod gradients;
+mod lowering;
+mod shapes;
+mod sharding;
 mod text;
 mod verify;
