@@ -67,7 +67,7 @@ pub(crate) fn values(op: &Op, types: &[TensorType], rng: &mut Rng) -> Vec<Tensor
         Tensor::new(&ty.dims, (0..ty.num_elements()).map(value).collect())
     };
     let mut values: Vec<Tensor> = types.iter().map(&mut draw).collect();
-    if op.rules().name() == "rope" {
+    if op.rules().name() == "rope" && values.len() == 3 {
         // Its tables are those of rotations: a cosine per pair, and sines of opposite sign.
         for i in (0..values[1].data.len()).step_by(2) {
             values[1].data[i + 1] = values[1].data[i];
