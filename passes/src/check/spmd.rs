@@ -17,6 +17,14 @@ const TOLERANCE: f64 = 1e-9;
 /// # Errors
 /// The first difference: what, on which rank, and both numbers.
 pub fn compare(global: &Module, local: &Module, num_ids: u64) -> Result<(), String> {
+    compare_within(global, local, num_ids, TOLERANCE)
+}
+
+/// As [`compare`], with a relative difference allowed: for a module that holds kernels, whose constants are f32.
+///
+/// # Errors
+/// As [`compare`].
+pub fn compare_within(global: &Module, local: &Module, num_ids: u64, tolerance: f64) -> Result<(), String> {
     let one_rank = Mesh::default();
     let first = draw_state(global, num_ids);
     let expected = run(global, &one_rank, &first);
@@ -28,11 +36,11 @@ pub fn compare(global: &Module, local: &Module, num_ids: u64) -> Result<(), Stri
     for (rank, found) in found.iter().enumerate() {
         for param in params(local) {
             let expected = shard(&expected.state[&param.name], &param.layout, &local.mesh, rank as u64);
-            same(&param.name, rank, &expected, &found.state[&param.name])?;
+            same(&param.name, rank, &expected, &found.state[&param.name], tolerance)?;
         }
         for (name, expected) in &expected.outputs {
             let found = found.outputs.get(name).ok_or_else(|| format!("output `{name}` is gone"))?;
-            same(name, rank, expected, found)?;
+            same(name, rank, expected, found, tolerance)?;
         }
     }
     Ok(())
@@ -51,12 +59,12 @@ fn params(module: &Module) -> impl Iterator<Item = &Param> {
     module.funcs.iter().flat_map(|f| &f.params)
 }
 
-fn same(name: &str, rank: usize, expected: &Tensor, found: &Tensor) -> Result<(), String> {
+fn same(name: &str, rank: usize, expected: &Tensor, found: &Tensor, tolerance: f64) -> Result<(), String> {
     if expected.dims != found.dims {
         return Err(format!("`{name}` on rank {rank}: {:?}, expected {:?}", found.dims, expected.dims));
     }
     for (i, (x, y)) in expected.data.iter().zip(&found.data).enumerate() {
-        let close = (x - y).abs() <= TOLERANCE * (1.0 + x.abs());
+        let close = (x - y).abs() <= tolerance * (1.0 + x.abs());
         if !close {
             return Err(format!("`{name}` on rank {rank}, element {i}: {y}, expected {x}"));
         }
