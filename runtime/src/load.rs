@@ -55,7 +55,9 @@ fn check_machine(manifest: &Manifest) -> DiagResult<()> {
         )
         .help("rebuild it with `--titan.target cpu`"));
     }
-    let missing: Vec<&str> = target.features.iter().map(String::as_str).filter(|f| !has_feature(f)).collect();
+    let has = cpu_features();
+    let missing: Vec<&str> =
+        target.features.iter().map(String::as_str).filter(|&f| !has.iter().any(|h| h == f)).collect();
     if missing.is_empty() {
         return Ok(());
     }
@@ -66,27 +68,9 @@ fn check_machine(manifest: &Manifest) -> DiagResult<()> {
     .help("rebuild it for this machine, e.g. with `--titan.target cpu-portable`"))
 }
 
-#[cfg(target_arch = "x86_64")]
-fn has_feature(name: &str) -> bool {
-    match name {
-        "sse4_2" => is_x86_feature_detected!("sse4.2"),
-        "avx" => is_x86_feature_detected!("avx"),
-        "avx2" => is_x86_feature_detected!("avx2"),
-        "fma" => is_x86_feature_detected!("fma"),
-        "bmi1" => is_x86_feature_detected!("bmi1"),
-        "bmi2" => is_x86_feature_detected!("bmi2"),
-        "f16c" => is_x86_feature_detected!("f16c"),
-        "avx512f" => is_x86_feature_detected!("avx512f"),
-        "avx512bw" => is_x86_feature_detected!("avx512bw"),
-        "avx512cd" => is_x86_feature_detected!("avx512cd"),
-        "avx512dq" => is_x86_feature_detected!("avx512dq"),
-        "avx512vl" => is_x86_feature_detected!("avx512vl"),
-        "avx512_bf16" => is_x86_feature_detected!("avx512bf16"),
-        _ => false,
-    }
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn has_feature(_: &str) -> bool {
-    false
+/// The features of this machine's processor, in the names of `/proc/cpuinfo`, which are those of the manifest.
+fn cpu_features() -> Vec<String> {
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let flags = text.lines().find_map(|line| line.strip_prefix("flags")?.split_once(':'));
+    flags.map(|(_, flags)| flags.split_whitespace().map(str::to_owned).collect()).unwrap_or_default()
 }
