@@ -159,4 +159,31 @@ mod tests {
         assert!(scaled[4] < plain[4] && scaled[4] > plain[4] / 8.0);
         assert!((5..8).all(|i| scaled[i] == plain[i] / 8.0));
     }
+
+    #[test]
+    fn rope_tables_rotate_interleaved_pairs() {
+        let fill = |sin, first, len| {
+            let mut table = vec![0.0; len];
+            Init::Rope { theta: 5e5, scaling: None, sin }.fill(0, "rope", &[40, 16], first, &mut table);
+            table
+        };
+        let (cos, sin) = (fill(false, 0, 640), fill(true, 0, 640));
+        for (at, (cos, sin)) in cos.iter().zip(&sin).enumerate() {
+            let (token, column) = (at / 16, at % 16);
+            let angle = token as f64 * 5e5_f64.powf(-((column / 2 * 2) as f64) / 16.0);
+            let sign = if column % 2 == 0 { -1.0 } else { 1.0 };
+            // The angle is a product of f32 values: off by two roundings.
+            let tolerance = 1e-7 * (1.0 + 2.0 * angle);
+            assert!((f64::from(*cos) - angle.cos()).abs() < tolerance, "{at}");
+            assert!((f64::from(*sin) - sign * angle.sin()).abs() < tolerance, "{at}");
+        }
+        assert_eq!(fill(true, 37, 100), sin[37..137]);
+    }
+
+    #[test]
+    fn bias_corrections_are_of_the_step_counted_from_one() {
+        let mut table = [0.0; 3];
+        Init::BiasCorrection { beta: 0.95 }.fill(0, "bc2", &[3], 0, &mut table);
+        assert_eq!(table, [0.05, 0.0975, 0.142_625]);
+    }
 }
