@@ -110,6 +110,33 @@ fn several_strips() {
     }
 }
 
+/// A cache line.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Line([u8; 64]);
+
+/// Large aligned results are written around the caches.
+#[test]
+fn large_results() {
+    for out in [DType::F32, DType::Bf16] {
+        let spec = spec(DType::Bf16, out, [2064, 2080, 3], [false, true]);
+        let (a, b) = operands(&spec);
+        let (sums, magnitudes) = reference(&spec, &a.values(), &b.values());
+        for (isa, num_threads) in levels().flat_map(|isa| [(isa, 1), (isa, 2)]) {
+            let mut c = vec![Line([0xff; 64]); 2064 * 2080 * out.size_bytes() / 64];
+            let mut scratch = Guarded::new(workspace::contract(&spec), num_threads);
+            let (pool, operands) = (Pool::new(num_threads, None), [a.ptr(), b.ptr()]);
+            // SAFETY: operands, result and scratch have the sizes of the spec.
+            unsafe {
+                contract_on(isa, &pool, &spec, operands, c.as_mut_ptr().cast(), None, &scratch.scratch());
+            }
+            scratch.check();
+            let c = Buffer { dtype: out, bytes: c.iter().flat_map(|line| line.0).collect() };
+            assert_close(&spec, &c, &sums, &magnitudes, &format!("{isa:?}"));
+        }
+    }
+}
+
 #[test]
 fn empty_k_gives_zeros() {
     check_all_layouts([3, 5, 0]);

@@ -1,7 +1,9 @@
 //! The register tile: `MR` rows by two vectors of C, and the loops that cover a block with it.
 
+use crate::kernels::bf16;
 use crate::kernels::isa::per_engine;
 use crate::kernels::simd::{MAX_LANES, Simd};
+use titan_ir::kernel::workspace::TILE_LD;
 
 /// One block of the product: packed A rows times packed B columns.
 #[derive(Debug, Clone, Copy)]
@@ -22,6 +24,8 @@ pub(super) struct Block {
     pub(super) to_ld: usize,
     /// Whether `to` holds the sum of the blocks before.
     pub(super) add: bool,
+    /// Whether whole vectors go around the caches; `to` and its rows are then aligned to vectors, and `add` is false.
+    pub(super) stream: bool,
 }
 
 per_engine! {
@@ -51,10 +55,15 @@ unsafe fn block_on<S: Simd>(block: &Block) {
                     ld: block.to_ld,
                     cols: (block.num_cols - col).min(width),
                     add: block.add,
+                    stream: block.stream,
                 };
                 tile_of_rows::<S>(&tile, (block.num_rows - row).min(S::MR));
             }
         }
+    }
+    if block.stream {
+        // SAFETY: the caller's.
+        unsafe { S::fence() };
     }
 }
 
@@ -67,6 +76,7 @@ struct Tile {
     ld: usize,
     cols: usize,
     add: bool,
+    stream: bool,
 }
 
 #[inline(always)]
@@ -117,7 +127,11 @@ unsafe fn tile<S: Simd, const M: usize>(t: &Tile) {
             let to = t.to.add(i * t.ld);
             for (half, &sum) in acc.iter().enumerate() {
                 let to = to.add(half * S::LANES);
-                S::store(to, if t.add { S::add(S::load(to), sum) } else { sum });
+                if t.stream {
+                    S::stream(to, sum);
+                } else {
+                    S::store(to, if t.add { S::add(S::load(to), sum) } else { sum });
+                }
             }
         }
     }
@@ -140,24 +154,47 @@ unsafe fn store_some<S: Simd, const M: usize>(t: &Tile, acc: &[[S::V; 2]; M]) {
     }
 }
 
+/// Rows of f32, `TILE_LD` apart, to round to bf16.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rounding {
+    pub(super) from: *const f32,
+    pub(super) num_rows: usize,
+    pub(super) num_cols: usize,
+    pub(super) to: *mut u16,
+    /// Row stride at `to`.
+    pub(super) to_ld: usize,
+    /// Whether whole vectors go around the caches; `to` and its rows are then aligned to half vectors.
+    pub(super) stream: bool,
+}
+
 per_engine! {
-    /// Rounds a row of f32 to bf16.
+    /// Rounds a tile.
     ///
     /// # Safety
-    /// `num` elements are readable at `from` and writable at `to`.
-    pub(super) unsafe fn round_row(from: *const f32, num: usize, to: *mut u16) = round_row_on
+    /// The elements are readable and writable.
+    pub(super) unsafe fn round(tile: &Rounding) = round_on
 }
 
 #[inline(always)]
-unsafe fn round_row_on<S: Simd>(from: *const f32, num: usize, to: *mut u16) {
-    let whole = num / S::LANES * S::LANES;
+unsafe fn round_on<S: Simd>(tile: &Rounding) {
+    let whole = tile.num_cols / S::LANES * S::LANES;
     // SAFETY: the caller's.
     unsafe {
-        for i in (0..whole).step_by(S::LANES) {
-            S::store_bf16(to.add(i), S::load(from.add(i)));
+        for row in 0..tile.num_rows {
+            let (from, to) = (tile.from.add(row * TILE_LD as usize), tile.to.add(row * tile.to_ld));
+            for i in (0..whole).step_by(S::LANES) {
+                if tile.stream {
+                    S::stream_bf16(to.add(i), S::load(from.add(i)));
+                } else {
+                    S::store_bf16(to.add(i), S::load(from.add(i)));
+                }
+            }
+            for i in whole..tile.num_cols {
+                to.add(i).write(bf16::round(from.add(i).read()));
+            }
         }
-        for i in whole..num {
-            to.add(i).write(crate::kernels::bf16::round(from.add(i).read()));
+        if tile.stream {
+            S::fence();
         }
     }
 }

@@ -23,6 +23,9 @@ const MAX_ARGS: usize = 64;
 /// Columns of B that one packing task covers, in panels.
 const PANELS_PER_TASK: usize = 4;
 
+/// Size from which C is written around the caches: more than one thread's part of the last level holds until it is read.
+const MIN_STREAM_BYTES: usize = 8 << 20;
+
 /// A generated kernel that takes the finished tiles of a product.
 #[derive(Debug, Clone, Copy)]
 pub struct Epilogue<'a> {
@@ -209,7 +212,18 @@ impl Product<'_> {
                     let (to, to_ld) = self.target(first_row, stage.first_col + col, worker);
                     let b = self.packed_b(stage, block).add(col * num_units);
                     let add = block > 0;
-                    let work = micro::Block { a: packed_a, b, num_rows, num_cols, num_units, to, to_ld, add };
+                    let stream = self.blocking.num_blocks == 1 && self.writes_c() && self.streams();
+                    let work = micro::Block {
+                        a: packed_a,
+                        b,
+                        num_rows,
+                        num_cols,
+                        num_units,
+                        to,
+                        to_ld,
+                        add,
+                        stream,
+                    };
                     micro::block(self.engine, &work);
                     if block + 1 == self.blocking.num_blocks as usize {
                         self.finish(to, [first_row, first_row + num_rows], stage.first_col + col, num_cols);
@@ -217,6 +231,18 @@ impl Product<'_> {
                 }
             }
         }
+    }
+
+    /// Whether C, once written, is better left out of the caches: it is large, and its rows can be written that way.
+    fn streams(&self) -> bool {
+        let row_bytes = self.n * self.out.size_bytes();
+        let is_aligned = (self.c.addr() | row_bytes).is_multiple_of(64);
+        is_aligned && self.m * row_bytes >= MIN_STREAM_BYTES
+    }
+
+    /// Whether register tiles are stored to C itself.
+    fn writes_c(&self) -> bool {
+        self.blocking.accumulators == Accumulators::Output
     }
 
     /// Where the element (`row`, `col`) is added up, and its row stride.
@@ -248,15 +274,12 @@ impl Product<'_> {
                 let j1 = j0 + num_cols;
                 (epilogue.kernel)(args.as_ptr(), i0 as i64, i1 as i64, j0 as i64, j1 as i64);
             } else if self.out == DType::Bf16 {
-                for row in i0..i1 {
-                    let from = tile.add((row - i0) * TILE_LD as usize);
-                    micro::round_row(
-                        self.engine,
-                        from,
-                        num_cols,
-                        self.c.cast::<u16>().add(row * self.n + j0),
-                    );
-                }
+                let to = self.c.cast::<u16>().add(i0 * self.n + j0);
+                let (num_rows, to_ld, stream) = (i1 - i0, self.n, self.streams());
+                micro::round(
+                    self.engine,
+                    &micro::Rounding { from: tile, num_rows, num_cols, to, to_ld, stream },
+                );
             }
         }
     }

@@ -20,6 +20,15 @@ unsafe fn round_bits(x: __m256) -> __m256i {
     }
 }
 
+#[inline(always)]
+unsafe fn narrow(x: __m256) -> __m128i {
+    // SAFETY: the caller has AVX2.
+    unsafe {
+        let bits = round_bits(x);
+        _mm256_castsi256_si128(_mm256_permute4x64_epi64::<0b1000>(_mm256_packus_epi32(bits, bits)))
+    }
+}
+
 /// bf16 in the low halves of the lanes.
 #[inline(always)]
 unsafe fn load_low(p: *const u16) -> __m256i {
@@ -60,6 +69,18 @@ impl Simd for Avx2 {
         _mm256_storeu_ps(p, x);
     }
     #[inline(always)]
+    unsafe fn stream(p: *mut f32, x: __m256) {
+        _mm256_stream_ps(p, x);
+    }
+    #[inline(always)]
+    unsafe fn stream_bf16(p: *mut u16, x: __m256) {
+        _mm_stream_si128(p.cast(), narrow(x));
+    }
+    #[inline(always)]
+    unsafe fn fence() {
+        _mm_sfence();
+    }
+    #[inline(always)]
     unsafe fn store_units(p: *mut u32, x: __m256) {
         _mm256_storeu_ps(p.cast(), x);
     }
@@ -69,9 +90,7 @@ impl Simd for Avx2 {
     }
     #[inline(always)]
     unsafe fn store_bf16(p: *mut u16, x: __m256) {
-        let bits = round_bits(x);
-        let packed = _mm256_permute4x64_epi64::<0b1000>(_mm256_packus_epi32(bits, bits));
-        _mm_storeu_si128(p.cast(), _mm256_castsi256_si128(packed));
+        _mm_storeu_si128(p.cast(), narrow(x));
     }
     #[inline(always)]
     unsafe fn interleave(low: *const u16, high: *const u16) -> __m256 {

@@ -78,6 +78,18 @@ impl<const P: bool> Simd for Avx512<P> {
         _mm512_storeu_ps(p, x);
     }
     #[inline(always)]
+    unsafe fn stream(p: *mut f32, x: __m512) {
+        _mm512_stream_ps(p, x);
+    }
+    #[inline(always)]
+    unsafe fn stream_bf16(p: *mut u16, x: __m512) {
+        _mm256_stream_si256(p.cast(), narrow(x));
+    }
+    #[inline(always)]
+    unsafe fn fence() {
+        _mm_sfence();
+    }
+    #[inline(always)]
     unsafe fn store_units(p: *mut u32, x: __m512) {
         _mm512_storeu_ps(p.cast(), x);
     }

@@ -42,6 +42,12 @@ pub(crate) trait Simd: Copy {
     unsafe fn load(p: *const f32) -> Self::V;
     unsafe fn load_units(p: *const u32) -> Self::V;
     unsafe fn store(p: *mut f32, x: Self::V);
+    /// [`Simd::store`] to an aligned address, around the caches.
+    unsafe fn stream(p: *mut f32, x: Self::V);
+    /// [`Simd::store_bf16`] to an aligned address, around the caches.
+    unsafe fn stream_bf16(p: *mut u16, x: Self::V);
+    /// Makes the streamed data visible to threads that synchronise with this one.
+    unsafe fn fence();
     unsafe fn store_units(p: *mut u32, x: Self::V);
     /// bf16 to f32.
     unsafe fn load_bf16(p: *const u16) -> Self::V;

@@ -43,6 +43,16 @@ impl Simd for Portable {
         p.cast::<[f32; 4]>().write_unaligned(x);
     }
     #[inline(always)]
+    unsafe fn stream(p: *mut f32, x: [f32; 4]) {
+        Self::store(p, x);
+    }
+    #[inline(always)]
+    unsafe fn stream_bf16(p: *mut u16, x: [f32; 4]) {
+        Self::store_bf16(p, x);
+    }
+    #[inline(always)]
+    unsafe fn fence() {}
+    #[inline(always)]
     unsafe fn store_units(p: *mut u32, x: [f32; 4]) {
         p.cast::<[f32; 4]>().write_unaligned(x);
     }
