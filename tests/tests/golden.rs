@@ -37,7 +37,8 @@ impl Mesh {
     }
 }
 
-const MESHES: [Mesh; 6] = [Mesh::One, Mesh::Fsdp(2), Mesh::Ddp(2), Mesh::Fsdp(4), Mesh::Hsdp(2, 2), Mesh::Ddp(4)];
+const MESHES: [Mesh; 6] =
+    [Mesh::One, Mesh::Fsdp(2), Mesh::Ddp(2), Mesh::Fsdp(4), Mesh::Hsdp(2, 2), Mesh::Ddp(4)];
 
 fn expected(case: &str) -> Value {
     let path = assets().join(format!("golden/{case}.expected.json"));

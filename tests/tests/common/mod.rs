@@ -63,7 +63,8 @@ impl Work {
     /// Trains `run.titan` and gives every step's numbers.
     pub fn train(&self, ranks: u64, threads: u64, args: &[&str]) -> Vec<Step> {
         let (ranks, threads) = (ranks.to_string(), threads.to_string());
-        let fixed = ["run.titan", "--nodes", &ranks, "--threads", &threads, "--metrics-json", "metrics.jsonl"];
+        let fixed =
+            ["run.titan", "--nodes", &ranks, "--threads", &threads, "--metrics-json", "metrics.jsonl"];
         let output = self.titan_run(&[&fixed, args].concat());
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let text = std::fs::read_to_string(self.folder.join("metrics.jsonl")).unwrap();
