@@ -4,6 +4,7 @@ use crate::accumulate::Accumulate;
 use crate::autodiff::Autodiff;
 use crate::bucket_collectives::BucketCollectives;
 use crate::check::buffers::Buffers;
+use crate::check::collectives::Collectives;
 use crate::emit_plan::EmitPlan;
 use crate::fuse::Fuse;
 use crate::insert_reshard::InsertReshard;
@@ -13,6 +14,7 @@ use crate::optimizer::Optimizer;
 use crate::prefetch::Prefetch;
 use crate::propagate::Propagate;
 use crate::remat::Remat;
+use crate::schedule::Schedule;
 use crate::simplify::Simplify;
 use titan_ir::Stage;
 
@@ -65,9 +67,12 @@ pub fn pipeline(options: PipelineOptions) -> Vec<Step> {
         // Every op is lowered; what a kernel can keep in registers never reaches memory.
         Step::run(fuse),
         Step::Begin(Stage::Kernels),
+        // Kernels are final: which order holds least memory can be told.
+        Step::run(Schedule),
         // Streams, addresses, instructions.
         Step::run(EmitPlan),
         // Proofs about the plan: independent of what made it, and always run.
+        Step::check(Collectives),
         Step::check(Buffers),
     ]
 }

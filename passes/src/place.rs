@@ -124,12 +124,7 @@ pub fn place(module: &Module) -> DiagResult<Placement> {
     }
     let states = states(&module.funcs)?;
     let buffers = alias::buffers(module, &timelines, &states)?;
-    let intervals: Vec<pack::Item> = buffers
-        .step
-        .iter()
-        .map(|i| pack::Item { start: i.start, end: i.end, size_bytes: i.size_bytes })
-        .collect();
-    let packed = pack::pack(&intervals);
+    let packed = pack::pack(&items(&buffers.step));
     Ok(Placement {
         timelines,
         num_events,
@@ -141,6 +136,21 @@ pub fn place(module: &Module) -> DiagResult<Placement> {
         step_bytes: packed.peak_bytes,
         lower_bound_bytes: packed.lower_bound_bytes,
     })
+}
+
+/// In the present order of nodes: most bytes of the step arena in use at once, and bytes times entries in use.
+///
+/// # Errors
+/// As [`place`].
+pub(crate) fn held_bytes(module: &Module) -> DiagResult<(u64, u128)> {
+    let timelines: Vec<Timeline> = module.funcs.iter().map(|func| timeline(func, 0)).collect();
+    let buffers = alias::buffers(module, &timelines, &states(&module.funcs)?)?;
+    let area = |i: &Interval| u128::from(i.size_bytes) * u128::from(i.end - i.start + 1);
+    Ok((pack::lower_bound(&items(&buffers.step)), buffers.step.iter().map(area).sum()))
+}
+
+fn items(intervals: &[Interval]) -> Vec<pack::Item> {
+    intervals.iter().map(|i| pack::Item { start: i.start, end: i.end, size_bytes: i.size_bytes }).collect()
 }
 
 /// The state arena: what the functions share by name, accumulators last so that one fill clears them.

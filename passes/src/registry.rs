@@ -4,6 +4,7 @@ use crate::accumulate::Accumulate;
 use crate::autodiff::Autodiff;
 use crate::bucket_collectives::BucketCollectives;
 use crate::check::buffers::Buffers;
+use crate::check::collectives::Collectives;
 use crate::emit_plan::EmitPlan;
 use crate::fuse::Fuse;
 use crate::insert_reshard::InsertReshard;
@@ -14,6 +15,7 @@ use crate::pass::{Check, NumericsClass, Pass};
 use crate::prefetch::Prefetch;
 use crate::propagate::Propagate;
 use crate::remat::Remat;
+use crate::schedule::Schedule;
 use crate::simplify::{Cse, Dce, Simplify};
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -71,13 +73,15 @@ const PASSES: &[(&str, MakePass)] = &[
         args.set("operands", &mut pass.max_operands)?;
         Ok(Box::new(pass))
     }),
+    ("schedule", |_| Ok(Box::new(Schedule))),
     ("emit-plan", |_| Ok(Box::new(EmitPlan))),
     ("cse", |_| Ok(Box::new(Cse))),
     ("dce", |_| Ok(Box::new(Dce))),
 ];
 
 /// Every check, in pipeline order.
-const CHECKS: &[(&str, MakeCheck)] = &[("buffers", || Box::new(Buffers))];
+const CHECKS: &[(&str, MakeCheck)] =
+    &[("collectives", || Box::new(Collectives)), ("buffers", || Box::new(Buffers))];
 
 /// Names of all passes, in pipeline order.
 pub fn pass_names() -> impl Iterator<Item = &'static str> {

@@ -17,6 +17,7 @@ use titan_passes::pass::{Pass, PassCx};
 use titan_passes::prefetch::Prefetch;
 use titan_passes::propagate::Propagate;
 use titan_passes::remat::{Checkpointing, Remat};
+use titan_passes::schedule::Schedule;
 use titan_passes::simplify::Simplify;
 use titan_tests::decoder::Decoder;
 use titan_tests::run::State;
@@ -62,7 +63,7 @@ fn local(decoder: &Decoder, num_microbatches: u64, checkpointing: Checkpointing)
 
 fn fused(local: &Module, fuse: Fuse) -> Module {
     let mut module = local.clone();
-    run(&mut module, &[&fuse]);
+    run(&mut module, &[&fuse, &Schedule]);
     module
 }
 

@@ -127,7 +127,7 @@ fn categories(module: &Module, placement: &Placement) -> Vec<Category> {
                 matches!(kind, Some(CollectiveKind::ReduceScatter(_) | CollectiveKind::AllReduce(_)));
             for &v in &node.ins {
                 mark(v, &|r| r.communicated |= kind.is_some());
-                mark(v, &|r| r.updates |= node.phase == Phase::Update);
+                mark(v, &|r| r.updates |= node.phase == Phase::Update && kind.is_none());
             }
             for &v in &node.outs {
                 mark(v, &|r| r.communicated |= kind.is_some());

@@ -1,13 +1,13 @@
 //! Offsets for buffers with known lifetimes: dynamic storage allocation.
 //!
-//! Two heuristics, of which the better result counts: buffers in the order of their first use, each into the smallest free
-//! gap that holds it; and, while their number allows it, buffers by falling size, each at the lowest offset that is free over its
-//! lifetime. Source: Pisarchyk and Lee, "Efficient memory management for deep neural net inference", 2020 (greedy by size).
+//! Three heuristics, of which the best result counts: buffers in the order of their first use, each into the smallest free
+//! gap that holds it; and, while their number allows it, buffers by falling size, and by falling size times lifetime, each at the
+//! lowest offset that is free over its lifetime. Source: Pisarchyk and Lee, "Efficient memory management for deep neural net inference", 2020 (greedy by size).
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// More buffers than this are placed in the order of first use only.
-const MAX_BY_SIZE: usize = 6000;
+/// More buffers than this are not placed by falling size, by falling size times lifetime: the time is quadratic.
+const MAX_BY_SIZE: [usize; 2] = [20_000, 8_000];
 
 /// A buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,15 +35,13 @@ pub(super) struct Packed {
 pub(super) fn pack(items: &[Item]) -> Packed {
     let mut best = by_time(items);
     let lower_bound_bytes = lower_bound(items);
-    if items.len() <= MAX_BY_SIZE {
-        let keys: [fn(&Item) -> u64; 2] =
-            [|i| i.size_bytes, |i| i.size_bytes.saturating_mul(u64::from(i.end - i.start) + 1)];
-        for key in keys {
-            if peak(items, &best) > lower_bound_bytes {
-                let offsets = by_key(items, key);
-                if peak(items, &offsets) < peak(items, &best) {
-                    best = offsets;
-                }
+    let keys: [fn(&Item) -> u64; 2] =
+        [|i| i.size_bytes, |i| i.size_bytes.saturating_mul(u64::from(i.end - i.start) + 1)];
+    for (key, max) in keys.into_iter().zip(MAX_BY_SIZE) {
+        if items.len() <= max && peak(items, &best) > lower_bound_bytes {
+            let offsets = by_key(items, key);
+            if peak(items, &offsets) < peak(items, &best) {
+                best = offsets;
             }
         }
     }
@@ -55,7 +53,7 @@ fn peak(items: &[Item], offsets: &[u64]) -> u64 {
 }
 
 /// Most bytes in use at one entry.
-fn lower_bound(items: &[Item]) -> u64 {
+pub(super) fn lower_bound(items: &[Item]) -> u64 {
     let mut changes: Vec<(u32, bool, u64)> = items
         .iter()
         .flat_map(|i| [(i.start, true, i.size_bytes), (i.end + 1, false, i.size_bytes)])
