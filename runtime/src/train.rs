@@ -15,7 +15,7 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 use titan_ir::plan::PlanTensor;
-use titan_ir::{DType, Diag, DiagResult, Role};
+use titan_ir::{DType, Diag, DiagResult};
 
 /// Runs `titan-run`.
 ///
@@ -290,7 +290,7 @@ impl Run<'_> {
     fn reporter(&self, rank: &Rank, peak_flops: f64) -> DiagResult<Reporter> {
         let manifest = &self.loaded.manifest;
         let tokens = tensor(&self.loaded.plan.tensors, "tokens");
-        let microbatches = self.loaded.plan.segments.first().map_or(1, |s| s.repeat);
+        let microbatches = num_microbatches(&self.loaded.plan);
         let mut reporter = Reporter::new(manifest.run.log_freq, manifest.run.color && !self.options.no_color);
         reporter.tokens_per_step = tokens.local_dims.iter().product::<u64>() * microbatches;
         reporter.flops_per_token = manifest.model.flops_per_token;
@@ -315,6 +315,11 @@ impl Run<'_> {
 
 fn plan_bytes(plan: &titan_ir::Plan, threads: usize) -> u64 {
     plan.memory.total_bytes(threads as u64)
+}
+
+/// Microbatches of a step: how often the segment that reads them runs.
+fn num_microbatches(plan: &titan_ir::Plan) -> u64 {
+    plan.segments.iter().map(|segment| segment.repeat).max().unwrap_or(1)
 }
 
 /// Opens a rank's data.
@@ -357,7 +362,6 @@ pub(crate) struct Host {
     tokens: *mut i32,
     labels: *mut i32,
     step: *mut i32,
-    accumulators: Vec<(*mut u8, usize)>,
     outputs: [*const f32; 3],
 }
 
@@ -366,15 +370,13 @@ impl Host {
         let plan = &run.loaded.plan;
         let pointer = |name: &str| rank.memory.tensor(tensor(&plan.tensors, name));
         let len = tensor(&plan.tensors, "tokens").local_dims.iter().product::<u64>() as usize;
-        let microbatches = plan.segments.first().map_or(1, |s| s.repeat) as usize;
-        let accumulators = plan.tensors.iter().filter(|t| t.role == Some(Role::GradAccum));
+        let microbatches = num_microbatches(plan) as usize;
         Ok(Self {
             source: open_source(run, rank)?,
             batches: vec![[vec![0; len], vec![0; len]]; microbatches],
             tokens: pointer("tokens").cast(),
             labels: pointer("labels").cast(),
             step: pointer("step").cast(),
-            accumulators: accumulators.map(|t| (rank.memory.tensor(t), t.size_bytes as usize)).collect(),
             outputs: ["loss", "grad_norm", "lr"].map(|name| pointer(name).cast_const().cast()),
         })
     }
@@ -389,13 +391,10 @@ impl Host {
         Ok(())
     }
 
-    /// Sets the step number, from 1, and clears the accumulators.
+    /// Sets the step number, from 1.
     pub(crate) fn begin(&self, step: u64) {
-        // SAFETY: the addresses are this rank's, and no kernel runs.
-        unsafe {
-            self.step.write(i32::try_from(step - 1).unwrap_or(i32::MAX));
-            self.accumulators.iter().for_each(|&(at, len)| std::ptr::write_bytes(at, 0, len));
-        }
+        // SAFETY: the address is this rank's, and no kernel runs.
+        unsafe { self.step.write(i32::try_from(step - 1).unwrap_or(i32::MAX)) };
     }
 
     /// Puts a microbatch into the rank's memory.
