@@ -39,10 +39,13 @@ unsafe fn round_bits(x: __m512) -> __m512i {
     }
 }
 
+/// The bf16 nearest to each lane.
 #[inline(always)]
-unsafe fn narrow(x: __m512) -> __m256i {
-    // SAFETY: the caller has AVX-512.
-    unsafe { _mm512_cvtepi32_epi16(round_bits(x)) }
+unsafe fn narrow<const P: bool>(x: __m512) -> __m256i {
+    // SAFETY: the caller has AVX-512, and the bf16 instructions when `P`.
+    unsafe {
+        if P { std::mem::transmute(_mm512_cvtneps_pbh(x)) } else { _mm512_cvtepi32_epi16(round_bits(x)) }
+    }
 }
 
 #[expect(unsafe_op_in_unsafe_fn, reason = "every line is an intrinsic")]
@@ -83,7 +86,7 @@ impl<const P: bool> Simd for Avx512<P> {
     }
     #[inline(always)]
     unsafe fn stream_bf16(p: *mut u16, x: __m512) {
-        _mm256_stream_si256(p.cast(), narrow(x));
+        _mm256_stream_si256(p.cast(), narrow::<P>(x));
     }
     #[inline(always)]
     unsafe fn fence() {
@@ -99,7 +102,7 @@ impl<const P: bool> Simd for Avx512<P> {
     }
     #[inline(always)]
     unsafe fn store_bf16(p: *mut u16, x: __m512) {
-        _mm256_storeu_si256(p.cast(), narrow(x));
+        _mm256_storeu_si256(p.cast(), narrow::<P>(x));
     }
     #[inline(always)]
     unsafe fn interleave(low: *const u16, high: *const u16) -> __m512 {
