@@ -127,11 +127,17 @@ pub fn contract(spec: &Contract) -> Workspace {
     }
 }
 
-/// Most queries of one attention tile.
-pub const MAX_QUERY_TILE: u64 = 32;
+/// Most queries of one attention tile, forward.
+const FORWARD_QUERIES: u64 = 32;
 
-/// Keys whose scores one attention tile holds.
-pub const KEY_BLOCK: u64 = 128;
+/// Keys whose scores one attention tile holds, forward.
+pub const FORWARD_KEYS: u64 = 128;
+
+/// Most queries of one attention tile, backward: more, since the gradients of keys and values are read and written once per tile.
+const BACKWARD_QUERIES: u64 = 64;
+
+/// Keys whose scores one attention tile holds, backward.
+pub const BACKWARD_KEYS: u64 = 64;
 
 /// Packed keys are a multiple of this.
 const KEY_GRAIN: u64 = 8;
@@ -159,8 +165,8 @@ impl AttentionSizes {
 
     /// 32-bit words of each buffer of a forward task: packed keys, packed values, packed queries, scores, probabilities, result.
     pub fn forward_words(&self) -> [u64; 6] {
-        let (of_keys, of_queries) = (self.keys * self.head_dim, MAX_QUERY_TILE * self.head_dim);
-        let scores = KEY_BLOCK * MAX_QUERY_TILE;
+        let (of_keys, of_queries) = (self.keys * self.head_dim, FORWARD_QUERIES * self.head_dim);
+        let scores = FORWARD_KEYS * FORWARD_QUERIES;
         [of_keys, of_keys, of_queries, scores, scores, of_queries]
     }
 
@@ -168,8 +174,8 @@ impl AttentionSizes {
     /// result packed both ways; scores, gradients of probabilities, both rounded for products over queries, the latter for products over keys;
     /// gradient of queries.
     pub fn backward_words(&self) -> [u64; 15] {
-        let (k, q) = (self.keys * self.head_dim, MAX_QUERY_TILE * self.head_dim);
-        let s = KEY_BLOCK * MAX_QUERY_TILE;
+        let (k, q) = (self.keys * self.head_dim, BACKWARD_QUERIES * self.head_dim);
+        let s = BACKWARD_KEYS * BACKWARD_QUERIES;
         [k, k, k, k, k, q, q, q, q, s, s, s, s, s, q]
     }
 }

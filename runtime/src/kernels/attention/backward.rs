@@ -13,7 +13,7 @@ use crate::kernels::simd::{MAX_LANES, Simd};
 use std::f32::consts::LOG2_E;
 use titan_ir::DType;
 use titan_ir::kernel::Attention;
-use titan_ir::kernel::workspace::{AttentionSizes, KEY_BLOCK};
+use titan_ir::kernel::workspace::{AttentionSizes, BACKWARD_KEYS};
 
 /// The whole problem.
 pub(super) struct Backward<'a> {
@@ -52,11 +52,14 @@ unsafe fn task_on<S: Simd>(whole: &Backward<'_>, task: usize, scratch: *mut u8) 
     }
 }
 
+/// Vectors of queries in a tile.
+const QUERY_VECTORS: usize = 2 * NUM_VECTORS;
+
 /// Per-query values of a tile.
 struct Lanes<V> {
     /// `-lse * log2(e)`.
-    minus_lse: [V; NUM_VECTORS],
-    delta: [V; NUM_VECTORS],
+    minus_lse: [V; QUERY_VECTORS],
+    delta: [V; QUERY_VECTORS],
 }
 
 /// A key head, packed, and the buffers of a query tile.
@@ -98,7 +101,7 @@ struct Head<'a, S: Simd, const EXACT: bool> {
 }
 
 impl<'a, S: Simd, const EXACT: bool> Head<'a, S, EXACT> {
-    const TILE: usize = NUM_VECTORS * S::LANES;
+    const TILE: usize = QUERY_VECTORS * S::LANES;
     /// Units of a tile's queries.
     const TILE_UNITS: usize = if S::PAIRS { Self::TILE / 2 } else { Self::TILE };
 
@@ -219,11 +222,11 @@ impl<'a, S: Simd, const EXACT: bool> Head<'a, S, EXACT> {
                 self.pack_by_dim(view, from, first, num_queries, Self::TILE, by_dim);
             }
             let lanes = self.lanes(view, head, first, num_queries);
-            for key in (0..end).step_by(KEY_BLOCK as usize) {
-                let rows = (end - key).min(KEY_BLOCK as usize);
+            for key in (0..end).step_by(BACKWARD_KEYS as usize) {
+                let rows = (end - key).min(BACKWARD_KEYS as usize);
                 self.block(&lanes, first, key, rows);
             }
-            let factor = [S::splat(1.0); NUM_VECTORS];
+            let factor = [S::splat(1.0); QUERY_VECTORS];
             let result =
                 Transposed { from: self.d_queries, padded_dim: self.dim, factor, rows: self.queries };
             let to = self.whole.d_q.add(view.token_bytes(spec, first));
@@ -235,7 +238,7 @@ impl<'a, S: Simd, const EXACT: bool> Head<'a, S, EXACT> {
     #[inline(always)]
     unsafe fn lanes(&self, view: HeadView, head: usize, first: usize, num_queries: usize) -> Lanes<S::V> {
         let spec = self.whole.spec;
-        let mut minus_lse = [0.0f32; NUM_VECTORS * MAX_LANES];
+        let mut minus_lse = [0.0f32; QUERY_VECTORS * MAX_LANES];
         let mut delta = minus_lse;
         // SAFETY: the caller's.
         unsafe {
@@ -246,8 +249,9 @@ impl<'a, S: Simd, const EXACT: bool> Head<'a, S, EXACT> {
                 delta[i] =
                     dot(self.whole.o.add(at), self.whole.d_o.add(at), spec.head_dim as usize, spec.dtype);
             }
-            let mut lanes = Lanes { minus_lse: [S::zero(); NUM_VECTORS], delta: [S::zero(); NUM_VECTORS] };
-            for z in 0..NUM_VECTORS {
+            let mut lanes =
+                Lanes { minus_lse: [S::zero(); QUERY_VECTORS], delta: [S::zero(); QUERY_VECTORS] };
+            for z in 0..QUERY_VECTORS {
                 lanes.minus_lse[z] = S::load(minus_lse.as_ptr().add(z * S::LANES));
                 lanes.delta[z] = S::load(delta.as_ptr().add(z * S::LANES));
             }
@@ -264,23 +268,20 @@ impl<'a, S: Simd, const EXACT: bool> Head<'a, S, EXACT> {
             for (left, right, to) in
                 [(self.keys, self.queries, self.scores), (self.values, self.d_outs, self.d_probs)]
             {
-                let right = Right { ptr: right, ld: Self::TILE };
                 for row in (0..padded).step_by(S::ROWS) {
                     let left = left.add((key + row) * self.dim_units);
                     let left = Left { ptr: left, row_stride: 1, unit_stride: S::ROWS };
-                    let to = to.add(row * Self::TILE);
-                    tile::product::<S, NUM_VECTORS>(
+                    self.for_queries(
                         S::ROWS,
                         self.dim_units,
                         left,
                         right,
-                        to,
-                        Self::TILE,
+                        to.add(row * Self::TILE),
                         Start::Zero,
                     );
                 }
             }
-            for z in 0..NUM_VECTORS {
+            for z in 0..QUERY_VECTORS {
                 self.d_scores(lanes, z, first, key, rows, padded);
             }
             for (left, right, to) in [
@@ -294,10 +295,29 @@ impl<'a, S: Simd, const EXACT: bool> Head<'a, S, EXACT> {
             }
             let keys = self.keys_by_dim.add(num_units::<S>(key) * self.dim);
             let left = Left { ptr: keys, row_stride: 1, unit_stride: self.dim };
-            let right = Right { ptr: self.d_scores_by_key, ld: Self::TILE };
             let start = if key == 0 { Start::Zero } else { Start::Add };
             let units = num_units::<S>(padded);
-            tile::product::<S, NUM_VECTORS>(self.dim, units, left, right, self.d_queries, Self::TILE, start);
+            self.for_queries(self.dim, units, left, self.d_scores_by_key, self.d_queries, start);
+        }
+    }
+
+    /// The product of some rows with the tile's queries.
+    #[inline(always)]
+    unsafe fn for_queries(
+        &self,
+        rows: usize,
+        units: usize,
+        left: Left,
+        right: *const u32,
+        to: *mut f32,
+        start: Start<S::V>,
+    ) {
+        for query in (0..Self::TILE).step_by(NUM_VECTORS * S::LANES) {
+            // SAFETY: the caller's.
+            unsafe {
+                let right = Right { ptr: right.add(query), ld: Self::TILE };
+                tile::product::<S, NUM_VECTORS>(rows, units, left, right, to.add(query), Self::TILE, start);
+            }
         }
     }
 

@@ -8,7 +8,7 @@ use crate::kernels::simd::{MAX_LANES, Simd};
 use std::f32::consts::{LN_2, LOG2_E};
 use titan_ir::DType;
 use titan_ir::kernel::Attention;
-use titan_ir::kernel::workspace::{AttentionSizes, KEY_BLOCK};
+use titan_ir::kernel::workspace::{AttentionSizes, FORWARD_KEYS};
 
 /// Query tiles a part should have at least: a part packs the keys of its head anew.
 const MIN_TILES: usize = 8;
@@ -161,8 +161,8 @@ impl<'a, S: Simd, const EXACT: bool> Head<'a, S, EXACT> {
             );
             let mut maxima = [S::splat(LOWEST); NUM_VECTORS];
             let mut totals = [S::zero(); NUM_VECTORS];
-            for key in (0..end).step_by(KEY_BLOCK as usize) {
-                let rows = (end - key).min(KEY_BLOCK as usize);
+            for key in (0..end).step_by(FORWARD_KEYS as usize) {
+                let rows = (end - key).min(FORWARD_KEYS as usize);
                 self.block(first, key, rows, &mut maxima, &mut totals);
             }
             self.finish(view, head, first, num_queries, maxima, totals);

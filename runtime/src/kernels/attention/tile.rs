@@ -3,7 +3,7 @@
 use crate::kernels::simd::{MAX_LANES, Simd};
 use titan_ir::DType;
 
-/// Vectors of queries in a tile.
+/// Vectors of columns in a register tile.
 pub(super) const NUM_VECTORS: usize = 2;
 
 /// Stands for minus infinity where differences are taken.
@@ -185,14 +185,14 @@ pub(super) unsafe fn store_row<S: Simd>(from: *const f32, num: usize, to: *mut u
 
 /// The tile of a transposed result: `head_dim` by queries at `from`, stored as rows of `to` through `rows`, a buffer of the same size.
 /// Columns are scaled by `factor`.
-pub(super) struct Transposed<V> {
+pub(super) struct Transposed<V, const N: usize> {
     pub(super) from: *const f32,
     pub(super) padded_dim: usize,
-    pub(super) factor: [V; NUM_VECTORS],
+    pub(super) factor: [V; N],
     pub(super) rows: *mut u32,
 }
 
-impl<V: Copy> Transposed<V> {
+impl<V: Copy, const N: usize> Transposed<V, N> {
     /// Writes `num_queries` rows of `head_dim` elements, `stride` elements apart.
     #[inline(always)]
     pub(super) unsafe fn store<S: Simd<V = V>>(
@@ -207,8 +207,8 @@ impl<V: Copy> Transposed<V> {
         unsafe {
             for (z, &factor) in self.factor.iter().enumerate() {
                 for d in (0..self.padded_dim).step_by(S::LANES) {
-                    let from = self.from.add(d * NUM_VECTORS * S::LANES + z * S::LANES);
-                    let row = |i: usize| S::mul(S::load(from.add(i * NUM_VECTORS * S::LANES)), factor);
+                    let from = self.from.add(d * N * S::LANES + z * S::LANES);
+                    let row = |i: usize| S::mul(S::load(from.add(i * N * S::LANES)), factor);
                     S::transpose(row, self.rows.add(z * S::LANES * self.padded_dim + d), self.padded_dim);
                 }
             }
