@@ -96,13 +96,14 @@ unsafe fn register_tile<S: Simd, const R: usize, const Z: usize>(
     // SAFETY: the caller's.
     unsafe {
         let mut acc = [[S::zero(); Z]; R];
-        if !matches!(start, Start::Zero) {
-            for (i, acc) in acc.iter_mut().enumerate() {
-                for (z, acc) in acc.iter_mut().enumerate() {
-                    *acc = S::load(to.add(i * to_ld + z * S::LANES));
-                    if let Start::Scale(by) = start {
-                        *acc = S::mul(*acc, by[z]);
-                    }
+        for (i, acc) in acc.iter_mut().enumerate() {
+            for (z, acc) in acc.iter_mut().enumerate() {
+                let to = to.add(i * to_ld + z * S::LANES);
+                match start {
+                    Start::Zero => {}
+                    // Added at the end, when the values have come from afar.
+                    Start::Add => S::prefetch(to.cast()),
+                    Start::Scale(by) => *acc = S::mul(S::load(to), by[z]),
                 }
             }
         }
@@ -120,7 +121,8 @@ unsafe fn register_tile<S: Simd, const R: usize, const Z: usize>(
         }
         for (i, acc) in acc.iter().enumerate() {
             for (z, &acc) in acc.iter().enumerate() {
-                S::store(to.add(i * to_ld + z * S::LANES), acc);
+                let to = to.add(i * to_ld + z * S::LANES);
+                S::store(to, if matches!(start, Start::Add) { S::add(S::load(to), acc) } else { acc });
             }
         }
     }
