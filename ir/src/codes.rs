@@ -396,12 +396,6 @@ pub const CODES: &[Code] = &[
          the compiler: nothing is written. Please report it with the configuration.",
     ),
     row(
-        "T0505",
-        "does not fit the target",
-        "A rank needs more memory at the peak of its step than the device has. The message splits the bytes by purpose and \
-         names the cheapest change that would make it fit.",
-    ),
-    row(
         "T0600",
         "artifact cannot be read",
         "The file is missing, unreadable, or on a file system that forbids executable mappings.",

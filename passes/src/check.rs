@@ -3,5 +3,4 @@
 pub mod buffers;
 pub mod collectives;
 pub mod gradients;
-pub mod memory;
 pub mod spmd;
