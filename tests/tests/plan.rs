@@ -2,8 +2,9 @@
 
 use titan_ir::eval::Tensor;
 use titan_ir::kernel::Cols;
+use titan_ir::ops::{Add, Einsum};
 use titan_ir::plan::{Action, Address, Arena, Instr, Plan};
-use titan_ir::{DType, Func, Mesh, Module, Op, ResultKind, TensorType, verify};
+use titan_ir::{DType, Func, Init, Mesh, Module, Op, ResultKind, Role, Stage, TensorType, verify};
 use titan_passes::accumulate::Accumulate;
 use titan_passes::autodiff::Autodiff;
 use titan_passes::bucket_collectives::BucketCollectives;
@@ -64,6 +65,12 @@ fn local(decoder: &Decoder, num_microbatches: u64, checkpointing: Checkpointing)
 fn fused(local: &Module, fuse: Fuse) -> Module {
     let mut module = local.clone();
     run(&mut module, &[&fuse, &Schedule]);
+    module
+}
+
+fn fused_only(local: &Module) -> Module {
+    let mut module = local.clone();
+    run(&mut module, &[&Fuse::default()]);
     module
 }
 
@@ -207,6 +214,39 @@ fn plans_pass_their_check() {
             }
         }
     }
+}
+
+/// A function that reads the old value of a state after the new one is made.
+fn late_reader() -> Module {
+    let mut func = Func::new("step");
+    let p = func.add_param("p", TensorType::new(DType::F32, &[4, 4]), Role::Param, Init::Ones);
+    let next = func.emit1(Add, &[p, p]).expect("fits");
+    let product = func.emit1(Einsum::new("mk,kn->mn", DType::F32), &[next, p]).expect("fits");
+    func.add_result(next, ResultKind::Update(0));
+    func.add_result(product, ResultKind::Output("product".to_owned()));
+    Module { stage: Stage::Local, mesh: Mesh::default(), funcs: vec![func] }
+}
+
+#[test]
+fn a_state_that_is_read_late_is_copied() {
+    let module = fused(&late_reader(), Fuse::default());
+    let (plan, kernels) = planned(&module);
+    let last = plan.segments[0].instrs.last().map(|i| &i.action);
+    assert!(
+        matches!(last, Some(Action::Copy { dst, size_bytes: 64, .. }) if *dst == plan.tensors[0].address)
+    );
+    buffers::check(&plan, &module, &kernels).unwrap_or_else(|diags| panic!("{diags}"));
+}
+
+#[test]
+fn states_that_swap_are_refused() {
+    let mut module = late_reader();
+    let func = &mut module.funcs[0];
+    let q = func.add_param("q", TensorType::new(DType::F32, &[4, 4]), Role::Param, Init::Ones);
+    func.add_result(func.params[0].value, ResultKind::Update(1));
+    func.results[0].value = q;
+    let diag = emit(&fused_only(&module), &mut KernelTable::default()).expect_err("states swap");
+    assert_eq!(diag.code, "T0502");
 }
 
 #[test]

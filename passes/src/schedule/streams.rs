@@ -145,7 +145,9 @@ impl Builder<'_> {
 
     fn collective(&mut self, n: u32, node: &Node, kind: CollectiveKind) {
         let reduces = matches!(kind, CollectiveKind::ReduceScatter(_) | CollectiveKind::AllReduce(_));
-        let before = self.pending.iter().rev().find(|p| p.2).map(|p| p.0);
+        // The second of two that follow each other holds what the first gave, no gradient more.
+        let follows = |n: u32| node.ins.iter().any(|v| self.maker[v.index()] == Some(n));
+        let before = self.pending.iter().rev().find(|p| p.2).map(|p| p.0).filter(|&n| !follows(n));
         if let (true, Some(before)) = (reduces, before) {
             self.wait_for(before);
         }
