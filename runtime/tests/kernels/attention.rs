@@ -1,6 +1,6 @@
 //! Attention, forward and backward.
 
-use crate::support::{Buffer, Guarded, levels, relative_l2};
+use crate::support::{Buffer, Guarded, PageEnd, levels, relative_l2};
 use titan_ir::DType;
 use titan_ir::kernel::{Attention, workspace};
 use titan_run::kernels::{Isa, attention_grad_on, attention_on};
@@ -212,5 +212,28 @@ fn not_a_number_in_a_query_reaches_its_row_only() {
             rows.chunks(16).enumerate().all(|(t, row)| row.iter().all(|v| v.is_nan() == (t == 7))),
             "{isa:?}"
         );
+    }
+}
+
+#[test]
+fn nothing_is_touched_beyond_the_operands() {
+    for dtype in [DType::F32, DType::Bf16] {
+        for dim in [1, 7, 16, 33] {
+            let s = spec(dtype, 1, [35, 35], [2, 1], dim);
+            let x = Operands::new(&s);
+            let lse = Buffer::random(DType::F32, (s.heads * s.q_tokens) as usize, 6);
+            let buffers = [&x.q, &x.k, &x.v, &x.q, &lse, &x.d_o, &x.q, &x.k, &x.v].map(PageEnd::new);
+            let args = buffers.each_ref().map(PageEnd::ptr);
+            let mut scratch = Guarded::new(workspace::attention(&s).max(workspace::attention_grad(&s)), 1);
+            let pool = Pool::new(1, None);
+            for isa in levels() {
+                // SAFETY: operands, results and scratch have the sizes of the spec.
+                unsafe {
+                    let [q, k, v, o, lse, ..] = args;
+                    attention_on(isa, &pool, &s, &[q, k, v, o, lse], &scratch.scratch());
+                    attention_grad_on(isa, &pool, &s, &args, &scratch.scratch());
+                }
+            }
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Matrix products.
 
-use crate::support::{Buffer, Guarded, levels};
+use crate::support::{Buffer, Guarded, PageEnd, levels};
 use std::sync::Mutex;
 use titan_ir::DType;
 use titan_ir::kernel::workspace::{self, TILE_LD};
@@ -138,6 +138,27 @@ fn large_results() {
 }
 
 #[test]
+fn nothing_is_touched_beyond_the_operands() {
+    for shape in [[1, 1, 1], [17, 35, 19], [30, 50, 34]] {
+        for (dtype, out) in [(DType::F32, DType::F32), (DType::Bf16, DType::F32), (DType::Bf16, DType::Bf16)]
+        {
+            for trans in [[false, false], [false, true], [true, false], [true, true]] {
+                let spec = spec(dtype, out, shape, trans);
+                let (a, b) = operands(&spec);
+                let (a, b) = (PageEnd::new(&a), PageEnd::new(&b));
+                let c = PageEnd::new(&Buffer::unwritten(out, (spec.m * spec.n) as usize));
+                let mut scratch = Guarded::new(workspace::contract(&spec), 1);
+                let (pool, operands) = (Pool::new(1, None), [a.ptr().cast_const(), b.ptr().cast_const()]);
+                for isa in levels() {
+                    // SAFETY: operands, result and scratch have the sizes of the spec.
+                    unsafe { contract_on(isa, &pool, &spec, operands, c.ptr(), None, &scratch.scratch()) };
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn empty_k_gives_zeros() {
     check_all_layouts([3, 5, 0]);
 }
@@ -171,7 +192,7 @@ unsafe extern "C" fn add_and_note(args: *const *mut u8, i0: i64, i1: i64, j0: i6
                 c.cast::<f32>().offset((i * seen.n + j) as isize).write(sum + addend.cast::<f32>().read());
             }
         }
-        seen.calls.lock().unwrap().push([i0, i1, j0, j1]);
+        seen.calls.lock().expect("no test thread panics").push([i0, i1, j0, j1]);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Sums of rows by id.
 
-use crate::support::{Buffer, levels};
+use crate::support::{Buffer, PageEnd, levels};
 use titan_ir::DType;
 use titan_ir::kernel::ScatterAdd;
 use titan_run::kernels::{bf16, scatter_add_on};
@@ -32,6 +32,7 @@ fn check(num: u64, tokens: u64, cols: u64, id_of: impl Fn(u64) -> i32) {
         let s = ScatterAdd { dtype, out, num, tokens, cols };
         let rows = Buffer::random(dtype, (tokens * cols) as usize, 5);
         let expected = reference(&s, &ids, &rows);
+        let rows = PageEnd::new(&rows);
         for (isa, num_threads) in levels().flat_map(|isa| [1, 2, 3].map(|n| (isa, n))) {
             let mut table = Buffer::unwritten(out, (num * cols) as usize);
             // SAFETY: the buffers have the sizes of the spec.

@@ -100,6 +100,45 @@ impl Guarded {
     }
 }
 
+/// A copy of a buffer whose end is the end of a page, before one that may not be touched.
+pub(crate) struct PageEnd {
+    map: *mut u8,
+    len_bytes: usize,
+    data_bytes: usize,
+}
+
+const PAGE_BYTES: usize = 4096;
+
+impl PageEnd {
+    pub(crate) fn new(buffer: &Buffer) -> Self {
+        let data_bytes = buffer.bytes.len();
+        let len_bytes = data_bytes.next_multiple_of(PAGE_BYTES) + PAGE_BYTES;
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        // SAFETY: a fresh mapping, written within its readable part.
+        unsafe {
+            let map = libc::mmap(std::ptr::null_mut(), len_bytes, access, flags, -1, 0);
+            assert_ne!(map, libc::MAP_FAILED);
+            let map = map.cast::<u8>();
+            let guard = map.add(len_bytes - PAGE_BYTES);
+            assert_eq!(libc::mprotect(guard.cast(), PAGE_BYTES, libc::PROT_NONE), 0);
+            guard.sub(data_bytes).copy_from_nonoverlapping(buffer.ptr(), data_bytes);
+            Self { map, len_bytes, data_bytes }
+        }
+    }
+
+    pub(crate) fn ptr(&self) -> *mut u8 {
+        self.map.wrapping_add(self.len_bytes - PAGE_BYTES - self.data_bytes)
+    }
+}
+
+impl Drop for PageEnd {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours.
+        unsafe { libc::munmap(self.map.cast(), self.len_bytes) };
+    }
+}
+
 /// Root of the summed squares of the differences over that of `expected`.
 pub(crate) fn relative_l2(actual: &[f64], expected: &[f64]) -> f64 {
     assert_eq!(actual.len(), expected.len());

@@ -19,6 +19,12 @@ unsafe fn floats(x: __m512i) -> __m512 {
     unsafe { _mm512_castsi512_ps(x) }
 }
 
+#[inline(always)]
+unsafe fn pairs(x: __m512) -> __m512bh {
+    // SAFETY: vectors of the same size; every bit pattern is valid.
+    unsafe { std::mem::transmute::<__m512, __m512bh>(x) }
+}
+
 /// The mask of the first `count` lanes.
 #[inline(always)]
 fn first(count: usize) -> __mmask16 {
@@ -44,7 +50,11 @@ unsafe fn round_bits(x: __m512) -> __m512i {
 unsafe fn narrow<const P: bool>(x: __m512) -> __m256i {
     // SAFETY: the caller has AVX-512, and the bf16 instructions when `P`.
     unsafe {
-        if P { std::mem::transmute(_mm512_cvtneps_pbh(x)) } else { _mm512_cvtepi32_epi16(round_bits(x)) }
+        if P {
+            std::mem::transmute::<__m256bh, __m256i>(_mm512_cvtneps_pbh(x))
+        } else {
+            _mm512_cvtepi32_epi16(round_bits(x))
+        }
     }
 }
 
@@ -114,7 +124,7 @@ impl<const P: bool> Simd for Avx512<P> {
     unsafe fn round_pairs(low: __m512, high: __m512) -> __m512 {
         if P {
             // The instruction gives `low`'s lanes, then `high`'s: interleave the halves.
-            let both: __m512i = std::mem::transmute(_mm512_cvtne2ps_pbh(high, low));
+            let both = std::mem::transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(high, low));
             let low = _mm512_cvtepu16_epi32(_mm512_castsi512_si256(both));
             let high = _mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64::<1>(both));
             floats(_mm512_or_si512(low, _mm512_slli_epi32::<16>(high)))
@@ -205,11 +215,7 @@ impl<const P: bool> Simd for Avx512<P> {
     }
     #[inline(always)]
     unsafe fn mac(acc: __m512, a: __m512, b: __m512) -> __m512 {
-        if P {
-            _mm512_dpbf16_ps(acc, std::mem::transmute(b), std::mem::transmute(a))
-        } else {
-            _mm512_fmadd_ps(a, b, acc)
-        }
+        if P { _mm512_dpbf16_ps(acc, pairs(b), pairs(a)) } else { _mm512_fmadd_ps(a, b, acc) }
     }
     #[inline(always)]
     unsafe fn prefetch(p: *const u32) {

@@ -76,9 +76,10 @@ impl Simd for Portable {
     }
     #[inline(always)]
     unsafe fn transpose(row: impl Fn(usize) -> [f32; 4], to: *mut u32, ld: usize) {
-        let rows: [[f32; 4]; 4] = from_fn(&row);
-        for j in 0..4 {
-            Self::store_units(to.add(j * ld), from_fn(|i| rows[i][j]));
+        let rows: [[f32; 4]; 4] = from_fn(row);
+        let columns: [[f32; 4]; 4] = from_fn(|j| from_fn(|i| rows[i][j]));
+        for (j, column) in columns.into_iter().enumerate() {
+            Self::store_units(to.add(j * ld), column);
         }
     }
     #[inline(always)]
