@@ -17,6 +17,7 @@ use super::pack::Source;
 use crate::pool::Pool;
 use backward::Backward;
 use forward::Forward;
+use titan_ir::ice;
 use titan_ir::kernel::Attention;
 use titan_ir::kernel::workspace::buffer_bytes;
 
@@ -41,6 +42,10 @@ pub unsafe fn attention_on(
     &[q, k, v, o, lse]: &[*mut u8; 5],
     scratch: &ThreadScratch,
 ) {
+    if f32::from_bits(spec.scale_bits) <= 0.0 {
+        // The maximum of scaled scores is taken before scaling.
+        ice!("attention with a scale that is not positive: {spec:?}");
+    }
     let engine = isa.engine(spec.dtype);
     let num_heads = (spec.batch * spec.kv_heads) as usize;
     let parts = forward::num_parts(spec, num_heads, pool.num_threads());
