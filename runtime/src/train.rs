@@ -2,7 +2,7 @@
 
 use crate::cli::Options;
 use crate::comm::{Comm, Stopped, World};
-use crate::data::{DataConfig, Loader, Source, TokenFile, TokenShape};
+use crate::data::{DataConfig, Loader, Source, TokenFile, TokenShape, Tokenizer};
 use crate::diagnose::{self, Finding, Stop};
 use crate::exec::{Memory, Profile, Rank, Step, StepError};
 use crate::load::{Loaded, load};
@@ -10,10 +10,12 @@ use crate::metrics::{Reporter, info, warning, with_commas};
 use crate::placement::{Placement, allowed_cpus};
 use crate::pool::Pool;
 use crate::{interrupt, kernels, memory, profile, state};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
+use titan_ir::artifact::Manifest;
 use titan_ir::plan::PlanTensor;
 use titan_ir::{DType, Diag, DiagResult};
 
@@ -35,6 +37,7 @@ pub fn run(options: &Options) -> DiagResult<()> {
     let num_ranks = options.world_size() as usize;
     let placement = Placement::new(num_ranks, options.threads.map(|t| t as usize), &cpus);
     let run = Run {
+        tokenizer: open_tokenizer(options, &loaded)?,
         options,
         loaded: &loaded,
         steps,
@@ -86,6 +89,8 @@ struct Run<'a> {
     loaded: &'a Loaded,
     steps: u64,
     placement: Placement,
+    /// Shared by all ranks; none when the run trains on token ids.
+    tokenizer: Option<Arc<Tokenizer>>,
     world: Arc<World>,
     /// The last step, once the user asked to stop.
     stop_at: AtomicU64,
@@ -333,19 +338,32 @@ fn open_source(run: &Run<'_>, rank: &Rank) -> DiagResult<Source> {
         let file = TokenFile::open(path, TokenShape { seq_len, local_batch, dp_rank, dp_world, vocab_size })?;
         return Ok(Source::Tokens(file));
     }
+    let Some(tokenizer) = &run.tokenizer else { titan_ir::ice!("a run on text has a tokenizer") };
     let data = &manifest.data;
     let dataset_path = options.dataset_path.clone().or_else(|| data.dataset_path.clone());
-    Ok(Source::Text(Loader::open(DataConfig {
+    let config = DataConfig {
         dataset: data.dataset.clone(),
         dataset_path: dataset_path.map(Into::into),
-        tokenizer_dir: options.hf_assets_path.clone().unwrap_or_else(|| data.tokenizer_path.clone()).into(),
+        tokenizer_dir: tokenizer_folder(options, &run.loaded.manifest),
         seq_len,
         local_batch,
         dp_rank,
         dp_world,
         vocab_size,
         infinite: true,
-    })?))
+    };
+    Loader::with_tokenizer(config, Arc::clone(tokenizer)).map(Source::Text)
+}
+
+fn tokenizer_folder(options: &Options, manifest: &Manifest) -> PathBuf {
+    options.hf_assets_path.clone().unwrap_or_else(|| manifest.data.tokenizer_path.clone()).into()
+}
+
+fn open_tokenizer(options: &Options, loaded: &Loaded) -> DiagResult<Option<Arc<Tokenizer>>> {
+    if options.tokens.is_some() {
+        return Ok(None);
+    }
+    Tokenizer::open(&tokenizer_folder(options, &loaded.manifest)).map(|t| Some(Arc::new(t)))
 }
 
 /// The tensor of that name.

@@ -151,3 +151,59 @@ fn clipping_f32() {
 fn clipping_bf16() {
     run_case("clip", "bfloat16");
 }
+
+/// The golden weights under Hugging Face's names: written by the definition of their layout, which keeps the first elements of a head's
+/// rotary pairs before the second ones.
+fn write_hf(path: &std::path::Path, golden: &Value) {
+    let file = std::fs::read(assets().join("golden").join(golden["weights"].as_str().unwrap())).unwrap();
+    let ours = safetensors::SafeTensors::deserialize(&file).unwrap();
+    let head_dim = golden["config"]["head_dim"].as_u64().unwrap() as usize;
+    let theirs = ours.iter().map(|(name, tensor)| {
+        let row_bytes = tensor.data().len() / tensor.shape()[0];
+        let mut data = tensor.data().to_vec();
+        if name.ends_with("wq.weight") || name.ends_with("wk.weight") {
+            for (row, bytes) in tensor.data().chunks_exact(row_bytes).enumerate() {
+                let (head, pair, second) = (row / head_dim, row % head_dim / 2, row % 2);
+                let to = (head * head_dim + second * head_dim / 2 + pair) * row_bytes;
+                data[to..to + row_bytes].copy_from_slice(bytes);
+            }
+        }
+        (hf_name(name), (tensor.dtype(), tensor.shape().to_vec(), data))
+    });
+    let theirs: Vec<_> = theirs.collect();
+    let views = theirs.iter().map(|(name, (dtype, shape, data))| {
+        (name, safetensors::tensor::TensorView::new(*dtype, shape.clone(), data).unwrap())
+    });
+    std::fs::write(path, safetensors::serialize(views, None).unwrap()).unwrap();
+}
+
+fn hf_name(name: &str) -> String {
+    let parts = [
+        ("tok_embeddings", "model.embed_tokens"),
+        ("attention_norm", "input_layernorm"),
+        ("ffn_norm", "post_attention_layernorm"),
+        ("attention.wq", "self_attn.q_proj"),
+        ("attention.wk", "self_attn.k_proj"),
+        ("attention.wv", "self_attn.v_proj"),
+        ("attention.wo", "self_attn.o_proj"),
+        ("feed_forward.w1", "mlp.gate_proj"),
+        ("feed_forward.w2", "mlp.down_proj"),
+        ("feed_forward.w3", "mlp.up_proj"),
+        ("output.weight", "lm_head.weight"),
+    ];
+    let name = parts.iter().fold(name.to_owned(), |name, (ours, theirs)| name.replace(ours, theirs));
+    if name.starts_with("layers.") || name == "norm.weight" { format!("model.{name}") } else { name }
+}
+
+#[test]
+fn hugging_face_weights_start_the_same_run() {
+    let golden = expected("gqa");
+    let work = Work::new("hf");
+    work.build(&toml(&golden, "float32", Mesh::Fsdp(2)));
+    let hf = work.folder.join("hf.safetensors");
+    write_hf(&hf, &golden);
+    let tokens = assets().join("golden").join(golden["tokens"].as_str().unwrap());
+    let steps =
+        work.train(2, 2, &["--init-from", hf.to_str().unwrap(), "--tokens", tokens.to_str().unwrap()]);
+    check("hf", &golden, &steps, 2e-6, 2e-6);
+}
