@@ -44,3 +44,11 @@ impl ThreadScratch {
         unsafe { self.per_thread.add(worker * self.per_thread_stride_bytes) }
     }
 }
+
+/// Size from which a result is written around the caches: more than the last level holds of it until it is read.
+const MIN_STREAM_BYTES: usize = 8 << 20;
+
+/// Whether a result of `num_rows` rows is better left out of the caches: it is large, and its rows are whole cache lines.
+fn streams(to: *const u8, num_rows: usize, row_bytes: usize) -> bool {
+    (to.addr() | row_bytes).is_multiple_of(64) && num_rows * row_bytes >= MIN_STREAM_BYTES
+}

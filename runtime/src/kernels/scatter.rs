@@ -6,6 +6,7 @@
 use super::bf16;
 use super::isa::{Isa, per_engine};
 use super::simd::Simd;
+use super::streams;
 use crate::pool::Pool;
 use titan_ir::DType;
 use titan_ir::kernel::ScatterAdd;
@@ -40,7 +41,8 @@ pub unsafe fn scatter_add_on(
     out: *mut u8,
 ) {
     let engine = isa.engine(spec.dtype);
-    let whole = Scatter { spec, ids, rows, out };
+    let stream = streams(out, spec.num as usize, spec.cols as usize * spec.out.size_bytes());
+    let whole = Scatter { spec, ids, rows, out, stream };
     let (row_tasks, col_tasks) =
         ((spec.num as usize).div_ceil(TASK_ROWS), (spec.cols as usize).div_ceil(TASK_COLS));
     // SAFETY: the caller's; tasks write disjoint parts of the table.
@@ -54,6 +56,8 @@ struct Scatter<'a> {
     ids: *const i32,
     rows: *const u8,
     out: *mut u8,
+    /// Whether the table goes around the caches.
+    stream: bool,
 }
 
 // SAFETY: tasks write disjoint parts of `out`, and read the rest.
@@ -96,7 +100,11 @@ unsafe fn run_task_on<S: Simd>(whole: &Scatter<'_>, row_task: usize, col_task: u
         }
         for (row, sums) in sums[..num_rows].iter().enumerate() {
             let at = (first_row + row) * spec.cols as usize + first_col;
-            store_sums::<S>(&sums[..num_cols], whole.out.add(at * spec.out.size_bytes()), spec.out);
+            let to = whole.out.add(at * spec.out.size_bytes());
+            store_sums::<S>(&sums[..num_cols], to, spec.out, whole.stream);
+        }
+        if whole.stream {
+            S::fence();
         }
     }
 }
@@ -126,20 +134,28 @@ unsafe fn add_row<S: Simd>(from: *const u8, dtype: DType, sums: &mut [f32]) {
     }
 }
 
+/// Stores sums as `dtype`; with `stream`, whole vectors to aligned addresses.
 #[inline(always)]
-unsafe fn store_sums<S: Simd>(sums: &[f32], to: *mut u8, dtype: DType) {
+unsafe fn store_sums<S: Simd>(sums: &[f32], to: *mut u8, dtype: DType, stream: bool) {
     let whole = sums.len() / S::LANES * S::LANES;
+    let (f32s, bf16s) = (to.cast::<f32>(), to.cast::<u16>());
     // SAFETY: the caller's.
     unsafe {
-        if dtype != DType::Bf16 {
-            return to.cast::<f32>().copy_from_nonoverlapping(sums.as_ptr(), sums.len());
-        }
-        let to = to.cast::<u16>();
         for i in (0..whole).step_by(S::LANES) {
-            S::store_bf16(to.add(i), S::load(sums.as_ptr().add(i)));
+            let x = S::load(sums.as_ptr().add(i));
+            match (dtype == DType::Bf16, stream) {
+                (false, false) => S::store(f32s.add(i), x),
+                (false, true) => S::stream(f32s.add(i), x),
+                (true, false) => S::store_bf16(bf16s.add(i), x),
+                (true, true) => S::stream_bf16(bf16s.add(i), x),
+            }
         }
         for (i, &sum) in sums.iter().enumerate().skip(whole) {
-            to.add(i).write(bf16::round(sum));
+            if dtype == DType::Bf16 {
+                bf16s.add(i).write(bf16::round(sum));
+            } else {
+                f32s.add(i).write(sum);
+            }
         }
     }
 }

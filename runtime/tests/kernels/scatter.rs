@@ -73,3 +73,26 @@ fn rows_nobody_names_are_zero() {
 fn ids_out_of_the_table_are_passed_over() {
     check(10, 40, 17, |t| t as i32 - 15);
 }
+
+/// Large aligned tables are written around the caches.
+#[test]
+fn large_tables() {
+    let s = ScatterAdd { dtype: DType::F32, out: DType::F32, num: 40_000, tokens: 50, cols: 64 };
+    let ids: Vec<i32> = (0..50).map(|t| (t * 7919) % 40_000).collect();
+    let rows = Buffer::random(DType::F32, 50 * 64, 5);
+    let expected = reference(&s, &ids, &rows);
+    for isa in levels() {
+        let mut table = vec![Line([f32::NAN; 16]); 40_000 * 4];
+        // SAFETY: the buffers have the sizes of the spec.
+        unsafe {
+            let out = table.as_mut_ptr().cast();
+            scatter_add_on(isa, &Pool::new(2, None), &s, ids.as_ptr(), rows.ptr(), out);
+        }
+        assert!(table.iter().flat_map(|line| line.0).map(f64::from).eq(expected.iter().copied()), "{isa:?}");
+    }
+}
+
+/// A cache line.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Line([f32; 16]);

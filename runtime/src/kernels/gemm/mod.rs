@@ -6,9 +6,9 @@
 
 mod micro;
 
-use super::ThreadScratch;
 use super::isa::{Engine, Isa};
 use super::pack::{self, Source};
+use super::{ThreadScratch, streams};
 use crate::pool::Pool;
 use titan_ir::DType;
 use titan_ir::kernel::Contract;
@@ -22,9 +22,6 @@ const MAX_ARGS: usize = 64;
 
 /// Columns of B that one packing task covers, in panels.
 const PANELS_PER_TASK: usize = 4;
-
-/// Size from which C is written around the caches: more than one thread's part of the last level holds until it is read.
-const MIN_STREAM_BYTES: usize = 8 << 20;
 
 /// A generated kernel that takes the finished tiles of a product.
 #[derive(Debug, Clone, Copy)]
@@ -235,9 +232,7 @@ impl Product<'_> {
 
     /// Whether C, once written, is better left out of the caches: it is large, and its rows can be written that way.
     fn streams(&self) -> bool {
-        let row_bytes = self.n * self.out.size_bytes();
-        let is_aligned = (self.c.addr() | row_bytes).is_multiple_of(64);
-        is_aligned && self.m * row_bytes >= MIN_STREAM_BYTES
+        streams(self.c, self.m, self.n * self.out.size_bytes())
     }
 
     /// Whether register tiles are stored to C itself.
