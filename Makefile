@@ -26,8 +26,11 @@ fmt:
 clippy: setup
 	cargo clippy --release --workspace --all-targets -- -D warnings
 
+# Time and memory of whole programs; TORCH=PYTHON adds PyTorch's to the table of the training step.
 bench: setup
-	cargo bench --workspace
+	cargo build --release
+	target/release/build_time
+	target/release/train_step $(if $(TORCH),--torch $(TORCH))
 
 clean:
 	cargo clean

@@ -23,7 +23,7 @@ pub struct Loaded {
 /// Maps and verifies an artifact and takes the plan for `world_size` ranks.
 ///
 /// # Errors
-/// T0600 when the file cannot be read, T0601 to T0606 as [`Artifact::parse`], T0607 when the machine lacks a feature the code uses.
+/// T0600 when the file cannot be read, T0601 to T0606 as [`Artifact::parse`], T0602 also for another release, T0607 when the machine lacks a feature the code uses.
 pub fn load(path: &Path, world_size: u64) -> DiagResult<Loaded> {
     let at = |diag: Diag| {
         let section = diag.path.clone().map(|section| format!(", section {section}")).unwrap_or_default();
@@ -39,11 +39,25 @@ pub fn load(path: &Path, world_size: u64) -> DiagResult<Loaded> {
     let artifact = Artifact::parse(&bytes).map_err(at)?;
     let plan = artifact.plan(world_size).map_err(at)?;
     let kernels = artifact.kernel_table().map_err(at)?;
+    check_version(&artifact.manifest).map_err(at)?;
     check_machine(&artifact.manifest).map_err(at)?;
     // SAFETY: all hashes agree and the machine has the features.
     let image = unsafe { Image::map(&file, artifact.image_range().map_err(at)?, kernels.entries.clone()) }
         .map_err(unreadable)?;
     Ok(Loaded { manifest: artifact.manifest.clone(), plan, kernels, image })
+}
+
+/// Plans and kernels have no promise of their own across releases: both programs are of one.
+fn check_version(manifest: &Manifest) -> DiagResult<()> {
+    let ours = env!("CARGO_PKG_VERSION");
+    if manifest.titan_version == ours {
+        return Ok(());
+    }
+    Err(Diag::new(
+        "T0602",
+        format!("the artifact was written by titanc {}, this is titan-run {ours}", manifest.titan_version),
+    )
+    .help("build it again with the titanc of this release"))
 }
 
 fn check_machine(manifest: &Manifest) -> DiagResult<()> {
