@@ -60,6 +60,11 @@ pub const CODES: &[Code] = &[
         "Every value of a function is defined once, and a layout places a tensor once along each mesh axis.",
     ),
     row(
+        "T0007",
+        "program file cannot be read",
+        "The text file given to `titanc opt` does not exist, is not readable or is not UTF-8.",
+    ),
+    row(
         "T0101",
         "wrong number of operands",
         "The op takes another number of operands, or a kernel has another number of buffers. The message gives \
@@ -611,11 +616,6 @@ pub const CODES: &[Code] = &[
         "T0902",
         "result cannot be written",
         "Standard output cannot be written, for example because the disk behind it is full.",
-    ),
-    row(
-        "T0903",
-        "program file cannot be read",
-        "The text file given to `titanc opt` does not exist, is not readable or is not UTF-8.",
     ),
     row(
         "T0910",

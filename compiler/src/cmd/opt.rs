@@ -15,7 +15,7 @@ pub(crate) fn run(args: &OptArgs) -> CommandResult {
     let Some(path) = &args.file else { titan_ir::ice!("clap let a missing file pass") };
     let name = path.display().to_string();
     let source =
-        std::fs::read_to_string(path).map_err(|e| Diag::new("T0903", format!("cannot read {name}: {e}")))?;
+        std::fs::read_to_string(path).map_err(|e| Diag::new("T0007", format!("cannot read {name}: {e}")))?;
     let steps = if args.passes.is_empty() { Vec::new() } else { registry::steps(&args.passes)? };
     let mut module = text::parse(&name, &source)?;
     let mut cx = PassCx::default();

@@ -63,6 +63,8 @@ pub fn resolve<'a>(registry: &'a Registry, config: &Config) -> Result<ResolvedMo
         }
     }
     if diags.has_errors() {
+        // By name so far: the order of the file is easier to follow.
+        diags.0.sort_by_key(|diag| diag.span.as_ref().map(|span| (span.file.clone(), span.line)));
         return Err(diags);
     }
     model.check(&args).map_err(|diag| at_argument(config, diag))?;

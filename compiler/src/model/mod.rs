@@ -5,3 +5,5 @@ mod registry;
 
 pub use llama3::Llama3;
 pub use registry::{AnyModel, Model, ModelArgs, Registry};
+pub use titan_ir::artifact::HfName;
+pub use titan_ir::{Diag, DiagResult};

@@ -6,4 +6,5 @@ mod tracer;
 
 pub use layers::{Embedding, Linear, RmsNorm, Rope, attention, cross_entropy};
 pub use tensor::Tensor;
+pub use titan_ir::{DType, Init, RopeScaling};
 pub use tracer::{Scope, TraceOptions, Traced, trace};

@@ -19,6 +19,12 @@ pub(super) fn listing(artifact: &Artifact<'_>, world_size: u64) -> DiagResult<St
     for tensor in &plan.tensors {
         let _ = writeln!(text, "  {}", tensor_line(tensor));
     }
+    text.push_str("\nlargest in use at the peak\n");
+    for buffer in &plan.largest {
+        let kind = format!("{:?}", buffer.category).to_lowercase();
+        let ty = format!("{}[{}]", buffer.dtype.name(), dims(&buffer.dims));
+        let _ = writeln!(text, "  {:>12} {kind:<12} {ty} {}", bytes(buffer.size_bytes), buffer.path);
+    }
     for segment in &plan.segments {
         let _ = writeln!(text, "\nsegment {}, {} per step", segment.name, segment.repeat);
         for (i, instr) in segment.instrs.iter().enumerate() {
@@ -33,10 +39,13 @@ pub(super) fn listing(artifact: &Artifact<'_>, world_size: u64) -> DiagResult<St
 
 fn tensor_line(tensor: &PlanTensor) -> String {
     let role = tensor.role.map_or("output".to_owned(), |role| format!("{role:?}").to_lowercase());
-    let dims = |dims: &[u64]| dims.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
     let (local, global) = (dims(&tensor.local_dims), dims(&tensor.global_dims));
     let cut = if local == global { String::new() } else { format!(" of [{global}]") };
     format!("{} {role} {} {}[{local}]{cut}", at(&tensor.address), tensor.name, tensor.dtype.name())
+}
+
+fn dims(dims: &[u64]) -> String {
+    dims.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
 }
 
 fn at(address: &Address) -> String {

@@ -1,0 +1,9 @@
+//! The command as a user meets it: arguments in, text, files and exit codes out.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod build;
+mod inspect;
+mod mistakes;
+mod passes;
+mod support;
+mod usage;
