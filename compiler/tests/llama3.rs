@@ -11,7 +11,6 @@ fn traced(flavor: &str, seq_len: u64) -> Traced {
         mesh: Mesh::new(&[("dp_replicate", 1), ("dp_shard", 2)]),
         batch: 2,
         seq_len,
-        accumulation: 1,
         compute: DType::Bf16,
     };
     llama3.trace(&llama3.flavor_args(flavor).unwrap(), options).unwrap()

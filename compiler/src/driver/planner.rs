@@ -112,7 +112,6 @@ impl<'a> Planner<'a> {
             mesh: Mesh::new(&[("dp_replicate", dims.dp_replicate), ("dp_shard", dims.fsdp())]),
             batch: batch.local * dims.dp(),
             seq_len: self.config.training.seq_len,
-            accumulation: batch.num_accumulation_steps,
             compute: self.config.training.mixed_precision_param.dtype(),
         };
         Ok(self.model.model.trace(&self.model.args, options)?)

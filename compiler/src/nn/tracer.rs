@@ -3,11 +3,12 @@
 use super::Tensor;
 use std::cell::RefCell;
 use std::rc::Rc;
-use titan_ir::ops::{binary::Mul, cast::Cast, full::Full, reshard::Reshard};
+use titan_ir::ops::{Add, Cast, Full, Max, Min, Reshard};
 use titan_ir::{
     AxisId, DType, Diag, DiagResult, Dims, Func, Init, Layout, Mesh, Module, Op, Phase, Placement,
     ResultKind, Role, Stage, TensorType, ValueId,
 };
+use titan_passes::autodiff::{LOSS, NUM_TOKENS};
 
 /// What a trace depends on besides the model.
 #[derive(Debug, Clone)]
@@ -18,8 +19,6 @@ pub struct TraceOptions {
     pub batch: u64,
     /// Tokens of a sequence.
     pub seq_len: u64,
-    /// Microbatches of a step.
-    pub accumulation: u64,
     /// Element type of the compute.
     pub compute: DType,
 }
@@ -154,13 +153,13 @@ impl Tracer {
 }
 
 /// Traces `forward`, which maps token ids `[batch, seq_len]` to logits `[batch, seq_len, vocabulary]`, and appends the loss: the
-/// cross entropy of the labels, summed over tokens and divided by the number of tokens of a whole step.
+/// cross entropy of the labels, summed over tokens, and the number of labels that count, by whose total over a step the optimizer
+/// divides.
 ///
 /// # Errors
 /// What the first op that does not fit finds, with its module path.
 pub fn trace(options: TraceOptions, forward: impl FnOnce(&Scope, &Tensor) -> Tensor) -> DiagResult<Traced> {
     let (batch_layout, dims) = (options.batch_layout(), [options.batch, options.seq_len]);
-    let num_tokens = options.batch * options.seq_len * options.accumulation;
     let mesh = options.mesh.clone();
     let mut tracer = Tracer { func: Func::new("step"), options, error: None };
     tracer.func.phase = Phase::Forward;
@@ -171,21 +170,28 @@ pub fn trace(options: TraceOptions, forward: impl FnOnce(&Scope, &Tensor) -> Ten
 
     let logits = forward(&root, &Tensor::new(&tracer, Some(tokens)));
     let loss_scope = root.child("loss");
-    let loss = loss_scope.enter(|| {
-        let nll = super::cross_entropy(&logits, &Tensor::new(&tracer, Some(labels)));
-        let sum = nll.sum();
-        let mut tracer = tracer.borrow_mut();
-        let share = tracer.emit(Full::scalar(1.0 / num_tokens as f64), &[]);
-        tracer.emit(Mul, &[sum.value(), share])
+    let (loss, num_tokens) = loss_scope.enter(|| {
+        let labels = Tensor::new(&tracer, Some(labels));
+        (super::cross_entropy(&logits, &labels).sum().value(), num_labels(&tracer, &labels).value())
     });
     let mut tracer = tracer.borrow_mut();
     if let Some(error) = tracer.error.take() {
         return Err(error);
     }
-    let Some(loss) = loss else { titan_ir::ice!("a trace without an error has no loss") };
+    let (Some(loss), Some(num_tokens)) = (loss, num_tokens) else {
+        titan_ir::ice!("a trace without an error has no loss")
+    };
     let mut func = std::mem::replace(&mut tracer.func, Func::new(""));
-    func.add_result(loss, ResultKind::Output("loss".to_owned()));
+    func.add_result(loss, ResultKind::Output(LOSS.to_owned()));
+    func.add_result(num_tokens, ResultKind::Output(NUM_TOKENS.to_owned()));
     let weights = func.params.iter().filter(|p| p.role == Role::Param);
     let num_params = weights.map(|p| p.global_dims.iter().product::<u64>()).sum();
     Ok(Traced { module: Module { stage: Stage::Graph, mesh, funcs: vec![func] }, num_params })
+}
+
+/// The number of labels that count: those that are not -100, which no token id is.
+fn num_labels(tracer: &SharedTracer, labels: &Tensor) -> Tensor {
+    let scalar = |value: f64| Tensor::new(tracer, tracer.borrow_mut().emit(Full::scalar(value), &[]));
+    let clamped = labels.cast(DType::F32).apply(Max, &[&scalar(-1.0)]).apply(Min, &[&scalar(0.0)]);
+    clamped.apply(Add, &[&scalar(1.0)]).sum()
 }

@@ -2,7 +2,7 @@
 
 use crate::pass::{Changed, NumericsClass, Pass, PassCx};
 use std::collections::BTreeMap;
-use titan_ir::{DiagResult, Func, Module, Node, ValueId, Values};
+use titan_ir::{DiagResult, Func, Module, Node, Op, ValueId, Values};
 
 /// The pass.
 #[derive(Debug, Clone, Default)]
@@ -42,7 +42,7 @@ pub(super) fn merge_equal(func: &mut Func) -> bool {
         }
         let same = seen.entry((node.op.rules().name(), node.ins.clone())).or_default();
         let types_agree = |a: &Node| a.outs.iter().zip(&node.outs).all(|(&x, &y)| func.ty(x) == func.ty(y));
-        match same.iter().map(|&i| &kept[i]).find(|n| n.op == node.op && types_agree(n)) {
+        match same.iter().map(|&i| &kept[i]).find(|n| same_op(&n.op, &node.op) && types_agree(n)) {
             Some(first) => {
                 for (out, &by) in node.outs.iter().zip(&first.outs) {
                     replaced[out.index()] = by;
@@ -59,4 +59,12 @@ pub(super) fn merge_equal(func: &mut Func) -> bool {
         result.value = replaced[result.value.index()];
     }
     func.nodes.len() != before
+}
+
+/// Whether the ops compute the same. Constants are told apart by their bits: 0 equals -0 and is another number.
+fn same_op(a: &Op, b: &Op) -> bool {
+    match (a, b) {
+        (Op::Full(a), Op::Full(b)) => a.value.to_bits() == b.value.to_bits() && a == b,
+        _ => a == b,
+    }
 }
