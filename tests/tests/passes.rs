@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::{BTreeMap, BTreeSet};
-use titan_ir::eval::Tensor;
+use titan_ir::eval::{EvalMode, Tensor};
 use titan_ir::{DType, Func, Module, Op, Phase, Role};
 use titan_passes::accumulate::Accumulate;
 use titan_passes::autodiff::Autodiff;
@@ -11,7 +11,7 @@ use titan_passes::pass::{Pass, PassCx};
 use titan_passes::remat::{Checkpointing, Remat, ReshardAfterForward};
 use titan_passes::simplify::Simplify;
 use titan_tests::decoder::Decoder;
-use titan_tests::run::{Rounding, State, run};
+use titan_tests::run::{State, run};
 use titan_tests::state::sample_state;
 
 fn after(mut module: Module, passes: &[&dyn Pass]) -> Module {
@@ -26,9 +26,9 @@ fn training(spec: &Decoder) -> Module {
 }
 
 /// State and outputs after one step.
-fn step(func: &Func, vocab: u64, rounding: Rounding) -> (State, State) {
+fn step(func: &Func, vocab: u64, mode: EvalMode) -> (State, State) {
     let mut state = sample_state(func, vocab);
-    let outputs = run(func, &mut state, rounding);
+    let outputs = run(func, &mut state, mode);
     (state, outputs)
 }
 
@@ -89,11 +89,11 @@ fn check_optimizer(optimizer: &Optimizer) -> f64 {
     let grads_of = after(spec.module().unwrap(), &[&Autodiff]).funcs.remove(0);
     let func = after(spec.module().unwrap(), &[&Autodiff, optimizer]).funcs.remove(0);
     let mut expected = sample_state(&func, spec.vocab);
-    let grads = run(&grads_of, &mut expected.clone(), Rounding::Never);
+    let grads = run(&grads_of, &mut expected.clone(), EvalMode::F64);
     let num_tokens = grads["num_tokens"].data[0];
     assert_eq!(num_tokens, (spec.batch * spec.seq - 1) as f64);
     let (norm, lr) = reference_step(optimizer, &grads, num_tokens, &mut expected);
-    let (state, outputs) = step(&func, spec.vocab, Rounding::Never);
+    let (state, outputs) = step(&func, spec.vocab, EvalMode::F64);
     assert_close(&state, &expected, 1e-9);
     let scalar = |x: f64| Tensor { dims: Default::default(), data: vec![x] };
     let loss = grads["loss"].data[0] / num_tokens;
@@ -128,10 +128,10 @@ fn microbatches_equal_one_batch() {
             let len = state[input].data.len();
             state.get_mut(input).unwrap().data = large_state[input].data[k * len..(k + 1) * len].to_vec();
         }
-        assert!(run(micro, &mut state, Rounding::Never).is_empty());
+        assert!(run(micro, &mut state, EvalMode::F64).is_empty());
     }
-    let outputs = run(update, &mut state, Rounding::Never);
-    let expected = run(&large_func, &mut large_state, Rounding::Never);
+    let outputs = run(update, &mut state, EvalMode::F64);
+    let expected = run(&large_func, &mut large_state, EvalMode::F64);
     assert_close(&outputs, &expected, 1e-9);
     state.retain(|name, _| !name.ends_with(".grad") && !name.ends_with(".sum"));
     for input in ["tokens", "labels"] {
@@ -148,7 +148,7 @@ fn simplify_keeps_bits() {
         let simplified = after(before.clone(), &[&Simplify::default()]);
         assert!(simplified.funcs[0].nodes.len() < before.funcs[0].nodes.len());
         let [expected, actual] =
-            [before, simplified].map(|m| step(&m.funcs[0], spec.vocab, Rounding::EveryOp));
+            [before, simplified].map(|m| step(&m.funcs[0], spec.vocab, EvalMode::Rounded));
         assert_same_bits(&actual, &expected);
     }
 }
@@ -185,13 +185,13 @@ fn remat_keeps_bits_and_recomputes_what_the_mode_says() {
     ];
     let spec = Decoder { compute: DType::Bf16, num_layers: 3, ..Decoder::default() };
     let before = after(training(&spec), &[&Simplify::default()]);
-    let expected = step(&before.funcs[0], spec.vocab, Rounding::EveryOp);
+    let expected = step(&before.funcs[0], spec.vocab, EvalMode::Rounded);
     for (checkpointing, products) in modes {
         for cheap in [false, true] {
             let pass = Remat { checkpointing, cheap, ..Remat::default() };
             let module = after(before.clone(), &[&pass]);
             assert_eq!(products_again(&module.funcs[0]), products, "{pass:?}");
-            assert_same_bits(&step(&module.funcs[0], spec.vocab, Rounding::EveryOp), &expected);
+            assert_same_bits(&step(&module.funcs[0], spec.vocab, EvalMode::Rounded), &expected);
         }
     }
 }

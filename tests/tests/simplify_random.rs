@@ -1,14 +1,14 @@
 //! `simplify` on random graphs of cheap ops: the same bits before and after, on values that tell rules apart.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use titan_ir::eval::Tensor;
+use titan_ir::eval::{EvalMode, Tensor};
 use titan_ir::ops::{Add, Broadcast, Cast, Div, Full, Max, Min, Mul, Neg, Reshape, Sub};
 use titan_ir::{
     DType, Func, Init, Mesh, Module, Op, ResultKind, Role, Stage, TensorType, ValueId, text, verify,
 };
 use titan_passes::pass::{Changed, NumericsClass, Pass, PassCx};
 use titan_passes::simplify::Simplify;
-use titan_tests::run::{Rounding, State, run};
+use titan_tests::run::{State, run};
 use titan_tests::state::Draw;
 
 /// Values with their own algebra.
@@ -85,8 +85,8 @@ fn random_graphs_keep_their_bits() {
         }
         verify::verify(&module).unwrap();
         num_removed += before - module.funcs[0].nodes.len();
-        let expected = run(&func, &mut state, Rounding::EveryOp);
-        let actual = run(&module.funcs[0], &mut state, Rounding::EveryOp);
+        let expected = run(&func, &mut state, EvalMode::Rounded);
+        let actual = run(&module.funcs[0], &mut state, EvalMode::Rounded);
         if bits(&actual) != bits(&expected) {
             let before = Module { funcs: vec![func], ..module.clone() };
             let (before, after) = (text::print(&before), text::print(&module));

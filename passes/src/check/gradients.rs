@@ -7,8 +7,8 @@
 use crate::autodiff::{GRAD_PREFIX, LOSS};
 use crate::simplify::remove_dead;
 use std::collections::BTreeMap;
-use titan_ir::eval::Tensor;
-use titan_ir::{Diag, Diags, Func, ResultKind, Role, TensorType};
+use titan_ir::eval::{EvalMode, Tensor, eval};
+use titan_ir::{Diag, Diags, Func, ResultKind, Role};
 
 /// The longer of the two steps.
 const STEP: f64 = 2e-4;
@@ -60,21 +60,10 @@ pub fn check_gradients(func: &Func, state: &BTreeMap<String, Tensor>) -> Result<
 
 /// The outputs by name.
 fn evaluate(func: &Func, state: &BTreeMap<String, Tensor>) -> BTreeMap<String, Tensor> {
-    let mut values: Vec<Option<Tensor>> = vec![None; func.num_values()];
-    for param in &func.params {
-        values[param.value.index()] = state.get(&param.name).cloned();
-    }
-    for node in &func.nodes {
-        let ins: Vec<&Tensor> =
-            node.ins.iter().map(|v| values[v.index()].as_ref().expect("defined")).collect();
-        let types: Vec<&TensorType> = node.outs.iter().map(|&v| func.ty(v)).collect();
-        let outs = node.op.rules().eval(&ins, &types);
-        for (out, tensor) in node.outs.iter().zip(outs) {
-            values[out.index()] = Some(tensor);
-        }
-    }
-    let named = func.results.iter().filter_map(|r| match &r.kind {
-        ResultKind::Output(name) => Some((name.clone(), values[r.value.index()].clone()?)),
+    let args: Vec<Tensor> = func.params.iter().map(|p| state[&p.name].clone()).collect();
+    let results = func.results.iter().zip(eval(func, &args, EvalMode::F64));
+    let named = results.filter_map(|(result, value)| match &result.kind {
+        ResultKind::Output(name) => Some((name.clone(), value)),
         ResultKind::Update(_) => None,
     });
     named.collect()
