@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use titan_passes::registry;
 
 /// Lines a source file may have.
 const MAX_LINES: usize = 600;
@@ -83,6 +84,23 @@ fn the_runtime_links_no_compiler() {
         stack.extend(dependencies[&id].iter().filter(|d| seen.insert((*d).clone())).cloned());
     }
     assert!(seen.len() > 5, "the walk found no dependencies");
+}
+
+#[test]
+fn every_pass_has_filetests() {
+    // A plan is no module: `tests/plan.rs` judges what emit-plan makes.
+    for pass in registry::pass_names().filter(|&name| name != "emit-plan") {
+        let folder = root().join("tests/filetests").join(pass);
+        let num_files = fs::read_dir(&folder).map_or(0, |entries| entries.flatten().count());
+        assert!(num_files > 0, "{} has no test", folder.display());
+    }
+    for folder in fs::read_dir(root().join("tests/filetests")).unwrap().flatten() {
+        let name = folder.file_name().into_string().unwrap();
+        assert!(
+            registry::step_names().any(|n| n == name),
+            "filetests/{name} is named after no pass or check"
+        );
+    }
 }
 
 /// Rust sources of the workspace, relative to its root, with their text.
