@@ -108,6 +108,13 @@ impl Config {
         worlds.sort_unstable();
         let (found, errors): (Vec<_>, Vec<_>) = worlds.into_iter().map(check).partition(Result::is_ok);
         let errors: Vec<Diag> = errors.into_iter().filter_map(Result::err).collect();
+        if let (true, [first, rest @ ..]) = (found.is_empty(), &errors[..])
+            && !rest.is_empty()
+            && rest.iter().all(|error| error == first)
+        {
+            // What is wrong on every mesh alike is not a matter of ranks.
+            return Err(first.clone().into());
+        }
         let chosen = self.span("titan.ranks").is_some();
         if found.is_empty() || (chosen && !errors.is_empty()) {
             let ranks = self.value("titan.ranks");

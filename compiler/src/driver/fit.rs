@@ -3,7 +3,7 @@
 use super::{PassFlags, Planner, Source, resolve};
 use crate::config::{AcMode, Config};
 use crate::model::Registry;
-use crate::report::bytes;
+use crate::report::{bytes, plural, ranks};
 use crate::target::Target;
 use titan_ir::plan::MemoryReport;
 
@@ -185,10 +185,10 @@ impl Search<'_> {
         }
         if candidate.batch_divisor > 1 {
             let local = self.config.training.local_batch_size / candidate.batch_divisor;
-            what.push(format!("{local} sequences per microbatch, the rest by accumulation"));
+            what.push(format!("{} per microbatch, the rest by accumulation", plural(local, "sequence")));
         }
         if candidate.rank_factor > 1 {
-            what.push(format!("{} ranks", self.world * candidate.rank_factor));
+            what.push(ranks(self.world * candidate.rank_factor));
         }
         Change {
             what: what.join(", "),
