@@ -102,7 +102,7 @@ sections! {
 
     /// `[training]`: data, batch, length and precision.
     training: Training = "training" {
-        dataset: String = "c4_test", Any, Used, "Name of the dataset.";
+        dataset: String = "c4_test", OneOf(&["c4_test", "c4", "c4_validation"]), Used, "Name of the dataset.";
         dataset_path: Option<String> = (), Any, Used, "Local path in place of the dataset's own.";
         local_batch_size: u64 = 8, Min(1), Used, "Sequences per data-parallel rank and microbatch.";
         global_batch_size: i64 = -1, Any, Used, "Sequences per step; negative: local_batch_size x data-parallel degree.";
