@@ -13,17 +13,11 @@ use std::process::ExitCode;
 use titan_ir::artifact::FORMAT_VERSION;
 use titan_ir::{Diag, Diags, Severity};
 
-/// How a command that made no mistake ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
-    /// Done.
-    Done,
-    /// Done, but the plan needs more memory than the configuration gives it.
-    DoesNotFit,
-}
+/// What a command finds wrong.
+pub type CommandResult = Result<(), Diags>;
 
-/// What a command finds.
-pub type CommandResult = Result<Outcome, Diags>;
+/// The code of plans that do not fit the memory the configuration gives them.
+const DOES_NOT_FIT: &str = "T0504";
 
 const OVERRIDES: &str = "Every key of the TOML file can be set as --section.key VALUE, booleans as --section.key and \
                          --section.no_key; see `titanc keys`. Later settings win over earlier ones, all over the file.";
@@ -163,8 +157,7 @@ pub fn run(registry: &Registry, args: &[String]) -> u8 {
         }
     };
     match dispatch(registry, command, overrides) {
-        Ok(Outcome::Done) => 0,
-        Ok(Outcome::DoesNotFit) => 3,
+        Ok(()) => 0,
         Err(diags) => {
             warn(&diags);
             exit_code(&diags)
@@ -189,10 +182,14 @@ fn dispatch(registry: &Registry, command: Command, overrides: Vec<String>) -> Co
     }
 }
 
-/// 2 when every error is one of the command line.
+/// 2 when every error is one of the command line, 3 when plans are too large.
 fn exit_code(diags: &Diags) -> u8 {
-    let mut errors = diags.0.iter().filter(|d| d.severity == Severity::Error);
-    if errors.all(|d| d.code.starts_with("T09")) { 2 } else { 1 }
+    let codes: Vec<&str> = diags.0.iter().filter(|d| d.severity == Severity::Error).map(|d| d.code).collect();
+    match codes[..] {
+        [DOES_NOT_FIT] => 3,
+        _ if codes.iter().all(|code| code.starts_with("T09")) => 2,
+        _ => 1,
+    }
 }
 
 /// Writes findings to standard error.

@@ -1,13 +1,15 @@
 //! `titanc build FILE.toml`.
 
 use super::prepare::prepare;
-use crate::cli::{BuildArgs, CommandResult, Outcome, note, print};
+use crate::cli::{BuildArgs, CommandResult, note, print};
+use crate::config::Config;
 use crate::driver::{Built, Limit, Source, cheapest_change, encode, manifest, write_file};
 use crate::model::Registry;
 use crate::report;
 use std::path::PathBuf;
 use std::time::Instant;
-use titan_ir::artifact::Manifest;
+use titan_ir::Diags;
+use titan_ir::artifact::{Manifest, PlanInfo};
 
 pub(crate) fn run(registry: &Registry, args: BuildArgs, overrides: Vec<String>) -> CommandResult {
     let start = Instant::now();
@@ -15,10 +17,10 @@ pub(crate) fn run(registry: &Registry, args: BuildArgs, overrides: Vec<String>) 
     let prepared = prepare(registry, &source)?;
     if args.passes.stop_after.is_some() {
         prepared.print_stopped(&args.passes)?;
-        return Ok(Outcome::Done);
+        return Ok(());
     }
     let (plans, kernels) = prepared.plan(&args.passes)?;
-    note(&format!("compiling {}", report::plural(kernels.len() as u64, "kernel")));
+    let num_kernels = kernels.len() as u64;
     let built = Built {
         config: &prepared.config,
         config_file: source.file_name(),
@@ -29,37 +31,61 @@ pub(crate) fn run(registry: &Registry, args: BuildArgs, overrides: Vec<String>) 
         keep_ir: args.emit_ir || prepared.config.titan.keep_ir,
     };
     let manifest = manifest(&built)?;
+    let limit = Limit::of(&prepared.config, prepared.target);
+    print(&format!("{}\n", report::summary(&manifest, limit)))?;
+    must_fit(registry, &source, &prepared.config, &manifest)?;
+    note(&format!("compiling {}", report::plural(num_kernels, "kernel")));
     let bytes = encode(built, &manifest);
     let path = args.output.unwrap_or_else(|| default_output(&source, &manifest));
     write_file(&path, &bytes)?;
-    let limit = Limit::of(&prepared.config, prepared.target);
     print(&format!(
-        "{}\nwrote {}: {} in {:.2} s\n",
-        report::summary(&manifest, limit),
+        "wrote {}: {} in {:.2} s\n",
         path.display(),
         report::bytes(bytes.len() as u64),
         start.elapsed().as_secs_f64(),
     ))?;
-    judge_fit(registry, &source, &manifest, limit)
+    advise(registry, &source, &manifest, limit)
 }
 
-/// Says what would help when no plan fits. Fails only if the user set the limit.
-pub(super) fn judge_fit(
+/// The largest plan, if no plan fits.
+fn unfit(manifest: &Manifest, limit: Limit) -> Option<&PlanInfo> {
+    let fits = manifest.plans.iter().any(|plan| limit.fits(&plan.memory));
+    manifest.plans.last().filter(|_| !fits)
+}
+
+fn advice(registry: &Registry, source: &Source, limit: Limit, plan: &PlanInfo) -> String {
+    match cheapest_change(registry, source, limit, plan.world_size) {
+        Some(change) => format!("cheapest change that fits: {}", change.text()),
+        None => "neither recomputing activations, smaller microbatches nor more ranks make it fit".to_owned(),
+    }
+}
+
+/// Refuses plans that are all larger than the memory the user gave.
+pub(super) fn must_fit(
+    registry: &Registry,
+    source: &Source,
+    config: &Config,
+    manifest: &Manifest,
+) -> Result<(), Diags> {
+    let Some(gib) = config.titan.memory_gib else { return Ok(()) };
+    let limit = Limit::of_gib(gib);
+    let Some(plan) = unfit(manifest, limit) else { return Ok(()) };
+    let (ranks, needed) = (report::ranks(plan.world_size), report::bytes(plan.memory.total_bytes(1)));
+    let message = format!("the plan for {ranks} needs {needed} per rank, more than {}", limit.name());
+    let diag = config.error("titan.memory_gib", "T0504", message);
+    Err(diag.help(advice(registry, source, limit, plan)).into())
+}
+
+/// Says what would help when no plan fits the usual device.
+pub(super) fn advise(
     registry: &Registry,
     source: &Source,
     manifest: &Manifest,
     limit: Limit,
-) -> CommandResult {
-    let fitting = manifest.plans.iter().any(|plan| limit.fits(&plan.memory));
-    let Some(largest) = manifest.plans.last().filter(|_| !fitting) else { return Ok(Outcome::Done) };
-    let ranks = report::ranks(largest.world_size);
-    let advice = match cheapest_change(registry, source, limit, largest.world_size) {
-        Some(change) => format!("cheapest change that fits: {}", change.text()),
-        None => "neither recomputing activations, smaller microbatches nor more ranks would make it fit"
-            .to_owned(),
-    };
-    print(&format!("does not fit in {} on {ranks}; {advice}\n", limit.name()))?;
-    Ok(if manifest.run.memory_bytes.is_some() { Outcome::DoesNotFit } else { Outcome::Done })
+) -> Result<(), Diags> {
+    let Some(plan) = unfit(manifest, limit) else { return Ok(()) };
+    let (ranks, advice) = (report::ranks(plan.world_size), advice(registry, source, limit, plan));
+    Ok(print(&format!("does not fit in {} on {ranks}; {advice}\n", limit.name()))?)
 }
 
 /// The name of the TOML file, or else of the model, in the current folder.

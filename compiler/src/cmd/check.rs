@@ -1,8 +1,8 @@
 //! `titanc check FILE.toml`.
 
-use super::build::judge_fit;
+use super::build::{advise, must_fit};
 use super::prepare::prepare;
-use crate::cli::{CheckArgs, CommandResult, Outcome, print};
+use crate::cli::{CheckArgs, CommandResult, print};
 use crate::driver::{Built, Limit, Source, manifest};
 use crate::model::Registry;
 use crate::report;
@@ -12,7 +12,7 @@ pub(crate) fn run(registry: &Registry, args: CheckArgs, overrides: Vec<String>) 
     let prepared = prepare(registry, &source)?;
     if args.passes.stop_after.is_some() {
         prepared.print_stopped(&args.passes)?;
-        return Ok(Outcome::Done);
+        return Ok(());
     }
     let (plans, kernels) = prepared.plan(&args.passes)?;
     let num_kernels = kernels.len() as u64;
@@ -26,10 +26,8 @@ pub(crate) fn run(registry: &Registry, args: CheckArgs, overrides: Vec<String>) 
         keep_ir: false,
     })?;
     let limit = Limit::of(&prepared.config, prepared.target);
-    print(&format!(
-        "{}\nno mistakes; {}\n",
-        report::summary(&manifest, limit),
-        report::plural(num_kernels, "kernel")
-    ))?;
-    judge_fit(registry, &source, &manifest, limit)
+    print(&format!("{}\n", report::summary(&manifest, limit)))?;
+    must_fit(registry, &source, &prepared.config, &manifest)?;
+    print(&format!("no mistakes; {}\n", report::plural(num_kernels, "kernel")))?;
+    advise(registry, &source, &manifest, limit)
 }

@@ -1,6 +1,6 @@
 //! `titanc explain CODE`.
 
-use crate::cli::{CommandResult, Outcome, print};
+use crate::cli::{CommandResult, print};
 use titan_ir::{Diag, codes};
 
 pub(crate) fn run(code: &str) -> CommandResult {
@@ -10,7 +10,7 @@ pub(crate) fn run(code: &str) -> CommandResult {
             .into());
     };
     print(&format!("{}: {}\n\n{}\n", found.code, found.title, wrapped(found.explanation, 80)))?;
-    Ok(Outcome::Done)
+    Ok(())
 }
 
 /// The text in lines of at most `width` characters, if its words allow.

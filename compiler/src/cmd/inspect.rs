@@ -5,7 +5,7 @@ mod json;
 mod listing;
 mod text;
 
-use crate::cli::{CommandResult, InspectArgs, Outcome, print};
+use crate::cli::{CommandResult, InspectArgs, print};
 use titan_ir::artifact::{Artifact, IR_TEXT};
 use titan_ir::{Diag, DiagResult};
 
@@ -21,7 +21,7 @@ pub(crate) fn run(args: &InspectArgs) -> CommandResult {
         _ => text::overview(&artifact, &name, bytes.len() as u64)?,
     };
     print(&text)?;
-    Ok(Outcome::Done)
+    Ok(())
 }
 
 fn ir_text(artifact: &Artifact<'_>) -> DiagResult<String> {

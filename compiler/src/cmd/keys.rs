@@ -1,6 +1,6 @@
 //! `titanc keys [FILTER]`.
 
-use crate::cli::{CommandResult, Outcome, print};
+use crate::cli::{CommandResult, print};
 use crate::config::list_keys;
 use titan_ir::Diag;
 
@@ -12,5 +12,5 @@ pub(crate) fn run(filter: &str) -> CommandResult {
             .into());
     }
     print(&list)?;
-    Ok(Outcome::Done)
+    Ok(())
 }

@@ -1,6 +1,6 @@
 //! `titanc opt -p PASS,PASS FILE.titan`.
 
-use crate::cli::{CommandResult, OptArgs, Outcome, note, print, warn};
+use crate::cli::{CommandResult, OptArgs, note, print, warn};
 use crate::driver::write_file;
 use titan_ir::{Diag, Diags, text};
 use titan_passes::manager::{self, ManagerOptions};
@@ -10,7 +10,7 @@ use titan_passes::registry;
 pub(crate) fn run(args: &OptArgs) -> CommandResult {
     if args.list {
         print(&registry::list())?;
-        return Ok(Outcome::Done);
+        return Ok(());
     }
     let Some(path) = &args.file else { titan_ir::ice!("clap let a missing file pass") };
     let name = path.display().to_string();
@@ -29,5 +29,5 @@ pub(crate) fn run(args: &OptArgs) -> CommandResult {
         Some(output) => write_file(output, printed.as_bytes())?,
         None => print(&printed)?,
     }
-    Ok(Outcome::Done)
+    Ok(())
 }

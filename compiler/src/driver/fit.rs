@@ -41,6 +41,11 @@ impl Limit {
         Self { gib: config.titan.memory_gib.unwrap_or(target.default_memory_gib as f64) }
     }
 
+    /// A limit of that many GiB.
+    pub fn of_gib(gib: f64) -> Self {
+        Self { gib }
+    }
+
     /// A limit of that many bytes, or else what the target has.
     pub fn of_bytes(memory_bytes: Option<u64>, target: &Target) -> Self {
         Self { gib: memory_bytes.map_or(target.default_memory_gib as f64, |bytes| bytes as f64 / GIB) }

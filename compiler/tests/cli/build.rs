@@ -59,9 +59,24 @@ fn memory_that_is_set_must_suffice() {
     let folder = Folder::with(TINY);
     let fits = folder.run("build a.toml --titan.memory_gib 1");
     assert_eq!(fits.code, 0, "{}", fits.stdout);
+    std::fs::remove_file(folder.path.join("a.titan")).unwrap();
     let small = folder.run("build a.toml --titan.memory_gib 0.00001 --titan.world_size 2");
     assert_eq!(small.code, 3, "{}", small.stdout);
-    assert!(small.stdout.contains("does not fit in 0.00001 GiB on 2 ranks"), "{}", small.stdout);
+    assert!(small.stderr.contains("error[T0504]: the plan for 2 ranks needs "), "{}", small.stderr);
+    assert_eq!(folder.files(), ["a.toml"]);
+}
+
+#[test]
+fn size_does_not_grow_with_ranks_and_stays_small() {
+    let folder = Folder::new();
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/llama3_8b.toml");
+    fs::copy(example, folder.path.join("a.toml")).unwrap();
+    let sizes = [8, 1024].map(|ranks| {
+        let ran = folder.run(&format!("build a.toml --titan.world_size {ranks}"));
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        folder.read("a.titan").len()
+    });
+    assert!(sizes[1] <= sizes[0] && sizes[0] < 1 << 20, "{sizes:?}");
 }
 
 /// The advice must be true: with it the same command succeeds.
@@ -71,8 +86,8 @@ fn the_change_that_is_advised_makes_it_fit() {
     let base = "--titan.world_size 1 --training.local_batch_size 8 --training.seq_len 128";
     let before = folder.run(&format!("check a.toml {base} --titan.memory_gib 0.0015"));
     assert_eq!(before.code, 3, "{}", before.stdout);
-    let advice = before.stdout.rsplit(": add ").next().unwrap().trim();
-    assert!(advice.starts_with("--"), "{}", before.stdout);
+    let advice = before.stderr.rsplit(": add ").next().unwrap().trim();
+    assert!(advice.starts_with("--"), "{}", before.stderr);
     let after = folder.run(&format!("check a.toml {base} --titan.memory_gib 0.0015 {advice}"));
     assert_eq!(after.code, 0, "{advice}\n{}{}", after.stderr, after.stdout);
 }
