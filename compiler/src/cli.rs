@@ -17,7 +17,7 @@ use titan_ir::{Diag, Diags, Severity};
 pub type CommandResult = Result<(), Diags>;
 
 /// The code of plans that do not fit the memory the configuration gives them.
-const DOES_NOT_FIT: &str = "T0504";
+const DOES_NOT_FIT: &str = "T0510";
 
 const OVERRIDES: &str = "Every key of the TOML file can be set as --section.key VALUE, booleans as --section.key and \
                          --section.no_key; see `titanc keys`. Later settings win over earlier ones, all over the file.";

@@ -401,6 +401,13 @@ pub const CODES: &[Code] = &[
          the compiler: nothing is written. Please report it with the configuration.",
     ),
     row(
+        "T0510",
+        "plan does not fit",
+        "titan.memory_gib says how much memory a rank has, and every plan needs more. Nothing is written and the exit code is 3. The \
+         help names the cheapest change that was planned and found to fit: recomputing activations, smaller microbatches made up \
+         for by accumulation, or more ranks. Without titan.memory_gib the plan is compared with 64 GiB and only reported.",
+    ),
+    row(
         "T0600",
         "artifact cannot be read",
         "The file is missing, unreadable, or on a file system that forbids executable mappings.",

@@ -72,7 +72,7 @@ pub(super) fn must_fit(
     let Some(plan) = unfit(manifest, limit) else { return Ok(()) };
     let (ranks, needed) = (report::ranks(plan.world_size), report::bytes(plan.memory.total_bytes(1)));
     let message = format!("the plan for {ranks} needs {needed} per rank, more than {}", limit.name());
-    let diag = config.error("titan.memory_gib", "T0504", message);
+    let diag = config.error("titan.memory_gib", "T0510", message);
     Err(diag.help(advice(registry, source, limit, plan)).into())
 }
 

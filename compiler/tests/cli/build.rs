@@ -62,7 +62,7 @@ fn memory_that_is_set_must_suffice() {
     std::fs::remove_file(folder.path.join("a.titan")).unwrap();
     let small = folder.run("build a.toml --titan.memory_gib 0.00001 --titan.world_size 2");
     assert_eq!(small.code, 3, "{}", small.stdout);
-    assert!(small.stderr.contains("error[T0504]: the plan for 2 ranks needs "), "{}", small.stderr);
+    assert!(small.stderr.contains("error[T0510]: the plan for 2 ranks needs "), "{}", small.stderr);
     assert_eq!(folder.files(), ["a.toml"]);
 }
 
