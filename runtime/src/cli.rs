@@ -70,6 +70,6 @@ pub struct Options {
 impl Options {
     /// Ranks of the run.
     pub fn world_size(&self) -> u64 {
-        self.nodes * self.nproc_per_node
+        self.nodes.saturating_mul(self.nproc_per_node)
     }
 }

@@ -20,7 +20,7 @@ pub struct Stop {
     pub instr: usize,
 }
 
-/// The first value of a rank that is not finite, and when it was written: segment, microbatch, instruction.
+/// The first value of a rank that is not finite, and when it was written: segment, microbatch, instruction from 1; 0 is before the step.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
     order: (usize, u64, usize),
@@ -65,7 +65,7 @@ pub(crate) fn find(
                 }
                 if found.is_none() {
                     let what = first_bad(rank, kernels, instr).map(|bad| describe(plan, instr, &bad));
-                    found = what.map(|what| Finding { order: (index, microbatch, i), what });
+                    found = what.map(|what| Finding { order: (index, microbatch, i + 1), what });
                 }
             }
         }

@@ -11,6 +11,7 @@ pub mod kernels;
 pub mod load;
 pub mod memory;
 pub mod metrics;
+pub mod outputs;
 pub mod placement;
 pub mod pool;
 pub mod profile;

@@ -31,7 +31,11 @@ pub fn load(path: &Path, world_size: u64) -> DiagResult<Loaded> {
     };
     let unreadable = |e: std::io::Error| at(Diag::new("T0600", format!("the artifact cannot be read: {e}")));
     let file = File::open(path).map_err(unreadable)?;
-    if file.metadata().map_err(unreadable)?.len() == 0 {
+    let metadata = file.metadata().map_err(unreadable)?;
+    if metadata.is_dir() {
+        return Err(unreadable(std::io::ErrorKind::IsADirectory.into()));
+    }
+    if metadata.len() == 0 {
         return Err(at(Diag::new("T0601", "this is not a Titan artifact: the file is empty")));
     }
     // SAFETY: the file is only read; that nobody rewrites it meanwhile is asked of the user, as of every program that maps files.

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Prints an information line as torchtitan's logger does.
@@ -82,8 +82,9 @@ pub struct Reporter {
     pub memory_bytes: u64,
     /// Bytes a rank can have.
     pub capacity_bytes: u64,
-    /// Per-step values go here.
-    pub json: Option<BufWriter<File>>,
+    /// Per-step values go to this file, which appears with the first of them.
+    pub json_path: Option<PathBuf>,
+    json: Option<BufWriter<File>>,
     last: Instant,
     steps_since: u64,
     json_last: Instant,
@@ -101,6 +102,7 @@ impl Reporter {
             peak_flops: 1.0,
             memory_bytes: 0,
             capacity_bytes: 1,
+            json_path: None,
             json: None,
             last: now,
             steps_since: 0,
@@ -114,15 +116,6 @@ impl Reporter {
         self.json_last = self.last;
     }
 
-    /// Opens the file of per-step values, one JSON object per line.
-    ///
-    /// # Errors
-    /// What the system says.
-    pub fn write_json(&mut self, path: &Path) -> io::Result<()> {
-        self.json = Some(BufWriter::new(File::create(path)?));
-        Ok(())
-    }
-
     /// Reports a finished step.
     ///
     /// # Errors
@@ -130,13 +123,17 @@ impl Reporter {
     pub fn step(&mut self, step: u64, loss: f32, grad_norm: f32, lr: f32) -> io::Result<()> {
         self.steps_since += 1;
         let now = Instant::now();
-        if let Some(mut json) = self.json.take() {
+        if let Some(path) = &self.json_path {
             let metrics = self.metrics(step, [loss, grad_norm, lr], 1, now - self.json_last);
             self.json_last = now;
-            serde_json::to_writer(&mut json, &metrics)?;
+            let json = match &mut self.json {
+                Some(json) => json,
+                none => none.insert(BufWriter::new(File::create(path)?)),
+            };
+            // One write per line: a run that is killed leaves whole lines.
+            serde_json::to_writer(&mut *json, &metrics)?;
             json.write_all(b"\n")?;
             json.flush()?;
-            self.json = Some(json);
         }
         if step == 1 || step.is_multiple_of(self.log_freq) {
             let metrics = self.metrics(step, [loss, grad_norm, lr], self.steps_since, now - self.last);

@@ -9,7 +9,7 @@ use crate::load::{Loaded, load};
 use crate::metrics::{Reporter, info, warning, with_commas};
 use crate::placement::{Placement, allowed_cpus};
 use crate::pool::Pool;
-use crate::{interrupt, kernels, memory, profile, state};
+use crate::{interrupt, kernels, memory, outputs, profile, state};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -32,6 +32,7 @@ pub fn run(options: &Options) -> DiagResult<()> {
     }
     let loaded = load(&options.artifact, options.world_size())?;
     let steps = check_steps(options, &loaded)?;
+    outputs::check(options)?;
     interrupt::listen();
     let cpus = allowed_cpus();
     let num_ranks = options.world_size() as usize;
@@ -191,15 +192,10 @@ impl Run<'_> {
     }
 
     fn fail(&self, failure: Failure) {
+        // Which rank is first to speak is chance; which is first in this order is not.
+        let order = |f: &Failure| (f.finding.is_none(), f.finding.clone(), f.rank);
         let mut first = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
-        let earlier = match (&*first, &failure.finding) {
-            (None, _) => true,
-            (Some(first), Some(finding)) => {
-                first.finding.as_ref().is_none_or(|f| (finding, failure.rank) < (f, first.rank))
-            }
-            (Some(_), None) => false,
-        };
-        if earlier {
+        if first.as_ref().is_none_or(|first| order(&failure) < order(first)) {
             *first = Some(failure);
         }
     }
@@ -225,7 +221,7 @@ impl Run<'_> {
         state::initialize(&rank, plan, options, &loaded.manifest)?;
         let mut host = Host::new(self, &rank)?;
         let peak = if rank_number == 0 { kernels::peak::peak(&rank.pool, self.compute_dtype()) } else { 1.0 };
-        let mut reporter = (rank_number == 0).then(|| self.reporter(&rank, peak)).transpose()?;
+        let mut reporter = (rank_number == 0).then(|| self.reporter(&rank, peak));
         rank.comm.barrier()?;
         if let Some(reporter) = &mut reporter {
             reporter.start();
@@ -267,7 +263,8 @@ impl Run<'_> {
             if let Some(reporter) = reporter {
                 let [loss, grad_norm, lr] = host.outputs();
                 reporter.step(step, loss, grad_norm, lr).map_err(|e| {
-                    Diag::new("T0704", format!("the file of --metrics-json cannot be written: {e}"))
+                    let path = self.options.metrics_json.clone().unwrap_or_default();
+                    outputs::unwritable("T0704", "--metrics-json", &path, &e)
                 })?;
             }
         }
@@ -292,7 +289,7 @@ impl Run<'_> {
         DType::from_name(&self.loaded.manifest.run.compute_dtype).unwrap_or(DType::F32)
     }
 
-    fn reporter(&self, rank: &Rank, peak_flops: f64) -> DiagResult<Reporter> {
+    fn reporter(&self, rank: &Rank, peak_flops: f64) -> Reporter {
         let manifest = &self.loaded.manifest;
         let tokens = tensor(&self.loaded.plan.tensors, "tokens");
         let microbatches = num_microbatches(&self.loaded.plan);
@@ -301,6 +298,7 @@ impl Run<'_> {
         reporter.flops_per_token = manifest.model.flops_per_token;
         reporter.peak_flops = peak_flops;
         reporter.memory_bytes = rank.memory.len_bytes();
+        reporter.json_path.clone_from(&self.options.metrics_json);
         reporter.capacity_bytes = memory::machine_bytes() / self.options.world_size();
         info(&format!("Peak FLOPS used for computing MFU: {peak_flops:.3e}"));
         info(&format!(
@@ -308,13 +306,7 @@ impl Run<'_> {
              sequence length {}, total steps {}",
             tokens.local_dims[0], manifest.run.seq_len, self.steps
         ));
-        if let Some(path) = &self.options.metrics_json {
-            let unwritable = |e| {
-                Diag::new("T0704", format!("`{}` of --metrics-json cannot be written: {e}", path.display()))
-            };
-            reporter.write_json(path).map_err(unwritable)?;
-        }
-        Ok(reporter)
+        reporter
     }
 }
 
@@ -336,6 +328,7 @@ fn open_source(run: &Run<'_>, rank: &Rank) -> DiagResult<Source> {
     let (dp_rank, vocab_size) = (rank.comm.rank as usize, manifest.model.vocab_size as usize);
     if let Some(path) = &options.tokens {
         let file = TokenFile::open(path, TokenShape { seq_len, local_batch, dp_rank, dp_world, vocab_size })?;
+        file.check_lasts(run.steps.saturating_mul(num_microbatches(&run.loaded.plan)))?;
         return Ok(Source::Tokens(file));
     }
     let Some(tokenizer) = &run.tokenizer else { titan_ir::ice!("a run on text has a tokenizer") };

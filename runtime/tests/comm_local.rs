@@ -1,4 +1,5 @@
 //! Local collectives against their definition, over ranks as threads.
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::sync::Arc;
 use titan_ir::kernel::{CollectiveKind, ReduceKind};

@@ -1,5 +1,7 @@
 //! Tests of the whole workspace, and what they share.
 
 pub mod decoder;
+pub mod programs;
 pub mod run;
 pub mod state;
+pub mod tensors;

@@ -2,13 +2,10 @@
 //!
 //! The arbiter is the f64 trace; f32 runs agree within 2e-6, bf16 runs within 1e-3 in loss and 5e-3 in gradient norm
 //! (`tests/assets/golden/README.md`).
-
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-mod common;
-
-use common::{Step, Work, assets};
 use serde_json::Value;
+use titan_tests::programs::{Step, Work, assets};
 
 /// How the ranks share the work.
 #[derive(Clone, Copy, Debug)]

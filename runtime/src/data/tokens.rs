@@ -62,6 +62,19 @@ impl TokenFile {
         Ok(Self { weights, path: shown, shape, num_batches, num_taken: 0 })
     }
 
+    /// Checks that the file has `needed` micro-batches.
+    ///
+    /// # Errors
+    /// It has fewer.
+    pub fn check_lasts(&self, needed: u64) -> DiagResult<()> {
+        let found = self.num_batches as u64;
+        if found >= needed {
+            return Ok(());
+        }
+        let message = format!("token file `{}` has {found} micro-batches, the run takes {needed}", self.path);
+        Err(used_up(message))
+    }
+
     /// Writes the next micro-batch.
     ///
     /// Shapes: `inputs` and `labels` `[local_batch, seq_len]`.
@@ -72,9 +85,7 @@ impl TokenFile {
         if self.num_taken == self.num_batches {
             let message =
                 format!("token file `{}` is used up after {} micro-batches", self.path, self.num_batches);
-            return Err(Diag::new(codes::TOKENS_END, message)
-                .note("a token file is never read twice: a step takes one entry for each accumulation step")
-                .help("train fewer steps (training.steps) or give a longer file"));
+            return Err(used_up(message));
         }
         let TokenShape { seq_len, local_batch, dp_rank, dp_world, .. } = self.shape;
         let info = self.weights.info("tokens").expect("the tensor was there at opening");
@@ -143,6 +154,12 @@ impl TokenFile {
             .at(format!("{}: tokens[{}, {row}, {position}]", self.path, self.num_taken))
             .help("build with a larger titan.model_args.vocab_size, or make the token file for this model")
     }
+}
+
+fn used_up(message: String) -> Diag {
+    Diag::new(codes::TOKENS_END, message)
+        .note("a token file is never read twice: a step takes one entry for each accumulation step")
+        .help("train fewer steps (training.steps) or give a longer file")
 }
 
 /// A little-endian integer of four or eight bytes.

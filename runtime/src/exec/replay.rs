@@ -119,8 +119,8 @@ fn run(instr: &Bound, pool: &Pool, comm: &Comm, scratch: &ThreadScratch) -> Resu
             }
         }
         Bound::Copy(src, size_bytes, dst, zeros) => copy(*src, *size_bytes, *dst, *zeros, pool),
-        // SAFETY: see above.
         Bound::Guard(scalars) => {
+            // SAFETY: see above.
             return Ok(scalars.iter().all(|s| unsafe { s.cast::<f32>().read() }.is_finite()));
         }
         Bound::Order => {}

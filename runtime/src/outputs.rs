@@ -1,0 +1,44 @@
+//! The files a run will write: whether it can is told before training, not after.
+
+use crate::cli::Options;
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+use titan_ir::{Diag, DiagResult};
+
+/// Checks that the files the user asks for can be written; changes none and leaves none behind.
+///
+/// # Errors
+/// T0704 for `--metrics-json`, T0843 for `--save-weights`, with the system's reason.
+pub fn check(options: &Options) -> DiagResult<()> {
+    let asked = [
+        ("T0704", "--metrics-json", &options.metrics_json, extendable as fn(&Path) -> io::Result<()>),
+        ("T0843", "--save-weights", &options.save_weights, replaceable),
+    ];
+    for (code, option, path, check) in asked {
+        let Some(path) = path else { continue };
+        check(path).map_err(|e| unwritable(code, option, path, &e))?;
+    }
+    Ok(())
+}
+
+/// The finding about a file of an option.
+pub(crate) fn unwritable(code: &'static str, option: &str, path: &Path, error: &io::Error) -> Diag {
+    Diag::new(code, format!("`{}` of {option} cannot be written: {error}", path.display()))
+}
+
+/// Whether the file can be written in its place.
+fn extendable(path: &Path) -> io::Result<()> {
+    if path.exists() { fs::OpenOptions::new().append(true).open(path).map(drop) } else { replaceable(path) }
+}
+
+/// Whether a file can appear in this place, first beside it under a temporary name.
+fn replaceable(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    let Some(name) = path.file_name() else { return Err(io::ErrorKind::InvalidFilename.into()) };
+    let probe = path.with_file_name(format!(".{}.{}.tmp", name.to_string_lossy(), std::process::id()));
+    File::create(&probe)?;
+    fs::remove_file(&probe)
+}
