@@ -1,4 +1,5 @@
 //! The artifact format: what is written is read, and no damage goes unseen.
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::BTreeMap;
 use titan_ir::Mesh;

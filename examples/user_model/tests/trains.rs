@@ -1,5 +1,4 @@
 //! The model of this crate builds with its own command and trains with the common runtime.
-#![expect(clippy::unwrap_used, reason = "tests")]
 
 use clap::Parser;
 use std::path::Path;
