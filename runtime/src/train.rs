@@ -11,10 +11,8 @@ use crate::placement::{Placement, allowed_cpus};
 use crate::pool::Pool;
 use crate::{interrupt, kernels, memory, outputs, profile, state};
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Barrier, Mutex, PoisonError};
 use titan_ir::artifact::Manifest;
 use titan_ir::plan::PlanTensor;
 use titan_ir::{DType, Diag, DiagResult};
@@ -44,6 +42,7 @@ pub fn run(options: &Options) -> DiagResult<()> {
         steps,
         placement,
         world: World::new(&loaded.plan.mesh),
+        leaving: Barrier::new(num_ranks),
         stop_at: AtomicU64::new(u64::MAX),
         failure: Mutex::new(None),
     };
@@ -93,6 +92,8 @@ struct Run<'a> {
     /// Shared by all ranks; none when the run trains on token ids.
     tokenizer: Option<Arc<Tokenizer>>,
     world: Arc<World>,
+    /// Where ranks meet at their end, however they come to it.
+    leaving: Barrier,
     /// The last step, once the user asked to stop.
     stop_at: AtomicU64,
     /// The failure to report: the earliest of its kind, of the lowest rank.
@@ -127,14 +128,16 @@ impl From<Stopped> for RankError {
     }
 }
 
-/// Stops all ranks when a rank's thread unwinds: the others wait for it otherwise.
-struct StopOnPanic<'a>(&'a World);
+/// A rank's thread on its way out: its memory stays until no other rank can be reading it.
+struct Leaving<'a>(&'a Run<'a>);
 
-impl Drop for StopOnPanic<'_> {
+impl Drop for Leaving<'_> {
     fn drop(&mut self) {
+        // The others would wait for a rank whose thread unwinds.
         if std::thread::panicking() {
-            self.0.stop();
+            self.0.world.stop();
         }
+        self.0.leaving.wait();
     }
 }
 
@@ -176,15 +179,16 @@ impl Run<'_> {
         })
     }
 
-    fn rank_thread(&self, rank: u64) -> Option<Rank> {
-        let _guard = StopOnPanic(&self.world);
-        let comm = Comm::new(&self.world, rank);
-        match self.run_rank(comm) {
-            Ok(rank) => Some(rank),
+    fn rank_thread(&self, number: u64) -> Option<Rank> {
+        let mut rank = None;
+        // Dropped before the rank.
+        let _leaving = Leaving(self);
+        match self.run_rank(Comm::new(&self.world, number), &mut rank) {
+            Ok(()) => rank.take(),
             Err(RankError::Stopped) => None,
             Err(RankError::Failed(failed)) => {
                 let (finding, diag) = *failed;
-                self.fail(Failure { rank, finding, diag });
+                self.fail(Failure { rank: number, finding, diag });
                 self.world.stop();
                 None
             }
@@ -200,7 +204,8 @@ impl Run<'_> {
         }
     }
 
-    fn run_rank(&self, comm: Comm) -> Result<Rank, RankError> {
+    /// Runs the rank of `comm`, which is kept in `rank`.
+    fn run_rank(&self, comm: Comm, rank: &mut Option<Rank>) -> Result<(), RankError> {
         let (rank_number, loaded, options) = (comm.rank, self.loaded, self.options);
         let plan = &loaded.plan;
         let threads = self.placement.threads_per_rank;
@@ -217,18 +222,18 @@ impl Run<'_> {
         })?;
         let step = Step::bind(plan, &memory, &loaded.image, &comm);
         let profile = (options.profile && rank_number == 0).then(|| Profile::new(&step));
-        let mut rank = Rank { comm, pool, memory, step, profile };
-        state::initialize(&rank, plan, options, &loaded.manifest)?;
-        let mut host = Host::new(self, &rank)?;
+        let rank = rank.insert(Rank { comm, pool, memory, step, profile });
+        state::initialize(rank, plan, options, &loaded.manifest)?;
+        let mut host = Host::new(self, rank)?;
         let peak = if rank_number == 0 { kernels::peak::peak(&rank.pool, self.compute_dtype()) } else { 1.0 };
-        let mut reporter = (rank_number == 0).then(|| self.reporter(&rank, peak));
+        let mut reporter = (rank_number == 0).then(|| self.reporter(rank, peak));
         rank.comm.barrier()?;
         if let Some(reporter) = &mut reporter {
             reporter.start();
         }
-        self.train(&mut rank, &mut host, &mut reporter)?;
+        self.train(rank, &mut host, &mut reporter)?;
         rank.comm.barrier()?;
-        Ok(rank)
+        Ok(())
     }
 
     fn train(
