@@ -1,5 +1,4 @@
 //! When one rank fails all stop, and the message names the rank and what it met.
-#![expect(clippy::unwrap_used, reason = "tests")]
 
 use titan_tests::programs::{TINY, Work, read_metrics, stderr};
 use titan_tests::tensors::{draw_tokens, write_tokens};
