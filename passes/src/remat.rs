@@ -69,6 +69,9 @@ impl FromStr for ReshardAfterForward {
 pub struct Remat {
     /// Activation checkpointing.
     pub checkpointing: Checkpointing,
+    /// With [`Checkpointing::PerOp`], parts of module paths: products with a weight of the same dimensions as a weight of these modules are
+    /// always recomputed, and not counted.
+    pub recompute_like: Vec<String>,
     /// What happens to gathered weights.
     pub reshard_after_forward: ReshardAfterForward,
     /// Also recompute what costs no more memory traffic than reading it back would, from values the backward pass reads anyway.
@@ -79,6 +82,7 @@ impl Default for Remat {
     fn default() -> Self {
         Self {
             checkpointing: Checkpointing::None,
+            recompute_like: Vec::new(),
             reshard_after_forward: ReshardAfterForward::Default,
             cheap: true,
         }

@@ -196,6 +196,18 @@ fn remat_keeps_bits_and_recomputes_what_the_mode_says() {
     }
 }
 
+#[test]
+fn products_like_a_listed_one_are_recomputed_and_not_counted() {
+    let spec = Decoder { compute: DType::Bf16, num_layers: 3, ..Decoder::default() };
+    let before = after(training(&spec), &[&Simplify::default()]);
+    // w3 has the dimensions of w1; without the two, w2 is the fifth product and stays.
+    let expected = ["attention.wk", "attention.wo", "feed_forward.w1", "feed_forward.w3"];
+    let recompute_like = vec!["feed_forward.w1".to_owned()];
+    let pass = Remat { checkpointing: Checkpointing::PerOp, recompute_like, ..Remat::default() };
+    let module = after(before, &[&pass]);
+    assert_eq!(products_again(&module.funcs[0]), in_blocks(&[0, 1, 2], &expected));
+}
+
 /// Paths of weights that are cast again in the backward pass.
 fn weights_again(func: &Func) -> BTreeSet<String> {
     let weights: Vec<_> = func.params.iter().filter(|p| p.role == Role::Param).map(|p| p.value).collect();

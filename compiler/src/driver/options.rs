@@ -66,7 +66,8 @@ fn remat(config: &Config) -> Remat {
         ReshardPolicy::Always => ReshardAfterForward::Always,
         ReshardPolicy::Never => ReshardAfterForward::Never,
     };
-    Remat { checkpointing, reshard_after_forward, ..Remat::default() }
+    let recompute_like = key.per_op_sac_force_recompute_mm_shapes_by_fqns.clone();
+    Remat { checkpointing, recompute_like, reshard_after_forward, ..Remat::default() }
 }
 
 fn bucket(config: &Config) -> BucketCollectives {

@@ -1,7 +1,8 @@
 //! Which forward values the backward pass may read.
 
 use super::{Checkpointing, Remat, ReshardAfterForward};
-use titan_ir::{Func, Lowering, Node, Op, Phase, Role, TensorType, ValueId};
+use std::collections::BTreeSet;
+use titan_ir::{Dims, Func, Lowering, Node, Op, Phase, Role, TensorType, ValueId};
 
 /// For every value whether later phases may read it. True for all but forward values.
 pub(super) fn kept_values(func: &Func, options: &Remat) -> Vec<bool> {
@@ -9,10 +10,13 @@ pub(super) fn kept_values(func: &Func, options: &Remat) -> Vec<bool> {
     let weights = weight_values(func);
     let read = read_later(func);
     let mut kept = vec![true; func.num_values()];
+    let recomputed = weights_like(func, &options.recompute_like);
     let mut num_products = vec![0_u64; blocks.num_blocks];
     for (index, node) in forward_nodes(func) {
         let block = blocks.of_node(node);
-        if let (Op::Einsum(_), Some(block)) = (&node.op, block) {
+        let is_product = matches!(node.op, Op::Einsum(_));
+        let counts = is_product && !recomputed.contains(weight_dims(func, node));
+        if let (true, Some(block)) = (counts, block) {
             num_products[block] += 1;
         }
         for &out in &node.outs {
@@ -23,7 +27,9 @@ pub(super) fn kept_values(func: &Func, options: &Remat) -> Vec<bool> {
                     true
                 }
                 Some(block) => {
-                    options.checkpointing == Checkpointing::PerOp && is_saved_op(node, num_products[block])
+                    options.checkpointing == Checkpointing::PerOp
+                        && (counts || !is_product)
+                        && is_saved_op(node, num_products[block])
                 }
             };
         }
@@ -32,6 +38,18 @@ pub(super) fn kept_values(func: &Func, options: &Remat) -> Vec<bool> {
         drop_cheap(func, &weights, &read, blocks.last_node, &mut kept);
     }
     kept
+}
+
+/// Dimensions of a product's second operand, the weight.
+fn weight_dims<'a>(func: &'a Func, node: &Node) -> &'a Dims {
+    &func.ty(node.ins[1]).dims
+}
+
+/// Dimensions of the weights of products in modules whose path contains one of `parts`.
+fn weights_like(func: &Func, parts: &[String]) -> BTreeSet<Dims> {
+    let is_listed = |node: &Node| parts.iter().any(|part| func.path(node.loc).contains(part.as_str()));
+    let products = forward_nodes(func).filter(|(_, n)| matches!(n.op, Op::Einsum(_)) && is_listed(n));
+    products.map(|(_, node)| weight_dims(func, node).clone()).collect()
 }
 
 /// Forward nodes with their index.
