@@ -363,10 +363,11 @@ impl Meeting {
     }
 
     fn wait(&self, stopped: &AtomicBool) -> Result<(), Stopped> {
-        if self.size == 1 {
-            return if stopped.load(Ordering::SeqCst) { Err(Stopped) } else { Ok(()) };
-        }
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        // Those who gave up are still counted: nobody may meet them any more.
+        if stopped.load(Ordering::SeqCst) {
+            return Err(Stopped);
+        }
         state.0 += 1;
         if state.0 == self.size {
             *state = (0, state.1 + 1);
