@@ -25,7 +25,7 @@ vocab_size = 77
 lr = 4e-3
 [lr_scheduler]
 warmup_steps = 2
-decay_ratio = 0.8
+decay_ratio = 0.5
 [metrics]
 disable_color_printing = true
 [training]
