@@ -34,8 +34,11 @@ fn extendable(path: &Path) -> io::Result<()> {
 
 /// Whether a file can appear in this place, first beside it under a temporary name.
 fn replaceable(path: &Path) -> io::Result<()> {
-    if path.is_dir() {
-        return Err(io::ErrorKind::IsADirectory.into());
+    match fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
+        // A device such as /dev/null would be gone.
+        Ok(metadata) if !metadata.is_file() => return Err(io::Error::other("it is not a file")),
+        _ => {}
     }
     let Some(name) = path.file_name() else { return Err(io::ErrorKind::InvalidFilename.into()) };
     let probe = path.with_file_name(format!(".{}.{}.tmp", name.to_string_lossy(), std::process::id()));

@@ -198,6 +198,7 @@ fn options_that_ask_for_what_is_not_there() {
         |path: &str, why: &str| format!("error[T0843]: `{path}` of --save-weights cannot be written: {why}");
     refused(&["--save-weights", "nowhere/w"], &weights("nowhere/w", missing), &[]);
     refused(&["--save-weights", "folder"], &weights("folder", folder), &[]);
+    refused(&["--save-weights", "/dev/null"], &weights("/dev/null", "it is not a file"), &[]);
     refused(&["--save-weights", "run.toml/w"], &weights("run.toml/w", "Not a directory (os error 20)"), &[]);
 
     let before = work.names();
@@ -332,7 +333,7 @@ fn configurations() {
     let work = Work::new("configurations");
     let titanc = |toml: &str, more: &[&str], exit: i32, first: &str, facts: &[&str]| {
         fs::write(work.path("bad.toml"), toml).unwrap();
-        let output = work.titanc(&[&["build", "bad.toml", "-o", "bad.titan"], more].concat());
+        let output = work.titanc(&[&["build", "bad.toml"], more].concat());
         check(toml, &output, exit, first, facts);
         assert_eq!(work.names(), ["bad.toml"], "{toml}: something was written");
     };
@@ -352,5 +353,7 @@ fn configurations() {
     titanc(TINY, &["--parallelism.tensor_parallel_degree=2"], 1, tensor_parallel, &[]);
     let option = "error[T0910]: unknown option `--training.seq_length`";
     titanc(TINY, &["--training.seq_length=22"], 2, option, &["did you mean --training.seq_len?"]);
+    let folder = "error[T0610]: cannot write .: Is a directory (os error 21)";
+    titanc(TINY, &["--titan.world_size=1", "-o", "."], 1, folder, &[]);
     titanc(TINY, &["--fast"], 2, "error: unexpected argument '--fast' found", &[]);
 }

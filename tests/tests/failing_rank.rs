@@ -52,3 +52,17 @@ fn bad_data_of_one_rank_stops_all() {
     }
     assert!(run(&tokens).status.success(), "good data");
 }
+
+#[test]
+fn a_full_disk_stops_all() {
+    let work = Work::new("full disk");
+    work.build_with(TINY, &["--parallelism.data_parallel_shard_degree", "2"]);
+    write_tokens(&work.path("t.safetensors"), [4, 2, ROW_LEN], &draw_tokens(4 * 2 * ROW_LEN, 77));
+    let files =
+        ["--tokens", "t.safetensors", "--metrics-json", "/dev/full", "--save-weights", "w.safetensors"];
+    let output = work.titan_run(&[&["run.titan", "--nodes", "2"][..], &files].concat());
+    let expected = "error[T0704]: `/dev/full` of --metrics-json cannot be written: No space left on device (os error 28)\n  \
+                    note: rank 0 failed, so all 2 stopped\n";
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(1), expected));
+    assert!(!work.path("w.safetensors").exists(), "weights of a run that failed");
+}

@@ -135,6 +135,15 @@ fn f32_runs_are_near_the_oracle() {
     work.build_with(TINY, &[&ddp[..], &["--training.local_batch_size", "3"]].concat());
     train_and_check(&work, 2, 6, 3, tolerance, &six);
 
+    // Kernels for narrower machines.
+    let mut targets = vec!["cpu-portable"];
+    if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma") {
+        targets.push("cpu-avx2");
+    }
+    for target in targets {
+        fsdp(&work, &[2], 6, 3, &["--titan.target", target], tolerance, &six);
+    }
+
     // On seven ranks the last holds no row of most weights.
     fsdp(&work, &[7], 7, 1, &[], tolerance, &oracle(&work, 7));
 }

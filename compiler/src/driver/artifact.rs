@@ -148,11 +148,17 @@ fn data_info(config: &Config) -> DataInfo {
     }
 }
 
-/// Writes a file so that it is either there whole or not at all: first beside its place, then renamed.
+/// Writes a file so that it is either there whole or not at all: first beside its place, then renamed. What is no file, such as
+/// `/dev/null`, is not replaced but written to.
 ///
 /// # Errors
 /// T0610 with the system's reason.
 pub fn write_file(path: &Path, bytes: &[u8]) -> DiagResult<()> {
+    let unwritable =
+        |error: std::io::Error| Diag::new("T0610", format!("cannot write {}: {error}", path.display()));
+    if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
+        return std::fs::write(path, bytes).map_err(unwritable);
+    }
     let mut name = std::ffi::OsString::from(".");
     name.push(path.file_name().unwrap_or(path.as_os_str()));
     name.push(format!(".{}", std::process::id()));
@@ -161,6 +167,6 @@ pub fn write_file(path: &Path, bytes: &[u8]) -> DiagResult<()> {
     written.map_err(|error| {
         // Nothing half-written stays behind; that there may be nothing to remove is fine.
         let _ = std::fs::remove_file(&temporary);
-        Diag::new("T0610", format!("cannot write {}: {error}", path.display()))
+        unwritable(error)
     })
 }
