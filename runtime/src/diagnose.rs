@@ -3,7 +3,7 @@
 //! Nothing of the state has been written when a guard stops a step, so the second run computes what the first did.
 
 use crate::exec::Rank;
-use crate::train::Host;
+use crate::host::Host;
 use titan_ir::artifact::KernelTable;
 use titan_ir::kernel::{CollectiveKind, RowKernel, Store};
 use titan_ir::plan::{Action, Address, Domain, Instr};

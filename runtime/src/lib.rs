@@ -5,6 +5,7 @@ pub mod comm;
 pub mod data;
 pub mod diagnose;
 pub mod exec;
+mod host;
 pub mod image;
 pub mod interrupt;
 pub mod kernels;

@@ -2,19 +2,16 @@
 
 use crate::cli::Options;
 use crate::comm::{Comm, Stopped, World};
-use crate::data::{DataConfig, Loader, Source, TokenFile, TokenShape, Tokenizer};
 use crate::diagnose::{self, Finding, Stop};
 use crate::exec::{Memory, Profile, Rank, Step, StepError};
+use crate::host::{Data, Host, num_microbatches, tensor};
 use crate::load::{Loaded, load};
 use crate::metrics::{Reporter, info, warning, with_commas};
 use crate::placement::{Placement, allowed_cpus};
 use crate::pool::Pool;
 use crate::{interrupt, kernels, memory, outputs, profile, state};
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Mutex, PoisonError};
-use titan_ir::artifact::Manifest;
-use titan_ir::plan::PlanTensor;
 use titan_ir::{DType, Diag, DiagResult};
 
 /// Runs `titan-run`.
@@ -36,7 +33,7 @@ pub fn run(options: &Options) -> DiagResult<()> {
     let num_ranks = options.world_size() as usize;
     let placement = Placement::new(num_ranks, options.threads.map(|t| t as usize), &cpus);
     let run = Run {
-        tokenizer: open_tokenizer(options, &loaded)?,
+        data: Data::open(options, &loaded, steps)?,
         options,
         loaded: &loaded,
         steps,
@@ -89,8 +86,7 @@ struct Run<'a> {
     loaded: &'a Loaded,
     steps: u64,
     placement: Placement,
-    /// Shared by all ranks; none when the run trains on token ids.
-    tokenizer: Option<Arc<Tokenizer>>,
+    data: Data<'a>,
     world: Arc<World>,
     /// Where ranks meet at their end, however they come to it.
     leaving: Barrier,
@@ -224,7 +220,7 @@ impl Run<'_> {
         let profile = (options.profile && rank_number == 0).then(|| Profile::new(&step));
         let rank = rank.insert(Rank { comm, pool, memory, step, profile });
         state::initialize(rank, plan, options, &loaded.manifest)?;
-        let mut host = Host::new(self, rank)?;
+        let mut host = Host::new(&self.data, rank)?;
         let peak = if rank_number == 0 { kernels::peak::peak(&rank.pool, self.compute_dtype()) } else { 1.0 };
         let mut reporter = (rank_number == 0).then(|| self.reporter(rank, peak));
         rank.comm.barrier()?;
@@ -255,7 +251,7 @@ impl Run<'_> {
             }
             host.fetch()?;
             if rank.comm.rank == 0 {
-                host.source.take_warnings().iter().for_each(|diag| warning(&diag.message));
+                host.take_warnings().iter().for_each(|diag| warning(&diag.message));
             }
             match host.run_step(rank, step) {
                 Ok(()) => {}
@@ -317,130 +313,4 @@ impl Run<'_> {
 
 fn plan_bytes(plan: &titan_ir::Plan, threads: usize) -> u64 {
     plan.memory.total_bytes(threads as u64)
-}
-
-/// Microbatches of a step: how often the segment that reads them runs.
-fn num_microbatches(plan: &titan_ir::Plan) -> u64 {
-    plan.segments.iter().map(|segment| segment.repeat).max().unwrap_or(1)
-}
-
-/// Opens a rank's data.
-fn open_source(run: &Run<'_>, rank: &Rank) -> DiagResult<Source> {
-    let (options, manifest) = (run.options, &run.loaded.manifest);
-    let tokens = tensor(&run.loaded.plan.tensors, "tokens");
-    let (local_batch, seq_len) = (tokens.local_dims[0] as usize, tokens.local_dims[1] as usize);
-    let dp_world = (tokens.global_dims[0] / tokens.local_dims[0]) as usize;
-    let (dp_rank, vocab_size) = (rank.comm.rank as usize, manifest.model.vocab_size as usize);
-    if let Some(path) = &options.tokens {
-        let file = TokenFile::open(path, TokenShape { seq_len, local_batch, dp_rank, dp_world, vocab_size })?;
-        file.check_lasts(run.steps.saturating_mul(num_microbatches(&run.loaded.plan)))?;
-        return Ok(Source::Tokens(file));
-    }
-    let Some(tokenizer) = &run.tokenizer else { titan_ir::ice!("a run on text has a tokenizer") };
-    let data = &manifest.data;
-    let dataset_path = options.dataset_path.clone().or_else(|| data.dataset_path.clone());
-    let config = DataConfig {
-        dataset: data.dataset.clone(),
-        dataset_path: dataset_path.map(Into::into),
-        tokenizer_dir: tokenizer_folder(options, &run.loaded.manifest),
-        seq_len,
-        local_batch,
-        dp_rank,
-        dp_world,
-        vocab_size,
-        infinite: true,
-    };
-    Loader::with_tokenizer(config, Arc::clone(tokenizer)).map(Source::Text)
-}
-
-fn tokenizer_folder(options: &Options, manifest: &Manifest) -> PathBuf {
-    options.hf_assets_path.clone().unwrap_or_else(|| manifest.data.tokenizer_path.clone()).into()
-}
-
-fn open_tokenizer(options: &Options, loaded: &Loaded) -> DiagResult<Option<Arc<Tokenizer>>> {
-    if options.tokens.is_some() {
-        return Ok(None);
-    }
-    Tokenizer::open(&tokenizer_folder(options, &loaded.manifest)).map(|t| Some(Arc::new(t)))
-}
-
-/// The tensor of that name.
-pub(crate) fn tensor<'a>(tensors: &'a [PlanTensor], name: &str) -> &'a PlanTensor {
-    let found = tensors.iter().find(|t| t.name == name);
-    found.unwrap_or_else(|| titan_ir::ice!("the plan has no tensor `{name}`"))
-}
-
-/// What the host puts into a rank's memory before, and takes out of it after, every step.
-pub(crate) struct Host {
-    source: Source,
-    /// Per microbatch: ids, labels.
-    batches: Vec<[Vec<i32>; 2]>,
-    tokens: *mut i32,
-    labels: *mut i32,
-    step: *mut i32,
-    outputs: [*const f32; 3],
-}
-
-impl Host {
-    fn new(run: &Run<'_>, rank: &Rank) -> DiagResult<Self> {
-        let plan = &run.loaded.plan;
-        let pointer = |name: &str| rank.memory.tensor(tensor(&plan.tensors, name));
-        let len = tensor(&plan.tensors, "tokens").local_dims.iter().product::<u64>() as usize;
-        let microbatches = num_microbatches(plan) as usize;
-        Ok(Self {
-            source: open_source(run, rank)?,
-            batches: vec![[vec![0; len], vec![0; len]]; microbatches],
-            tokens: pointer("tokens").cast(),
-            labels: pointer("labels").cast(),
-            step: pointer("step").cast(),
-            outputs: ["loss", "grad_norm", "lr"].map(|name| pointer(name).cast_const().cast()),
-        })
-    }
-
-    /// Fetches the microbatches of the next step.
-    fn fetch(&mut self) -> DiagResult<()> {
-        for [tokens, labels] in &mut self.batches {
-            if !self.source.next_batch(tokens, labels)? {
-                titan_ir::ice!("a training source has no end");
-            }
-        }
-        Ok(())
-    }
-
-    /// Sets the step number, from 1.
-    pub(crate) fn begin(&self, step: u64) {
-        // SAFETY: the address is this rank's, and no kernel runs.
-        unsafe { self.step.write(i32::try_from(step - 1).unwrap_or(i32::MAX)) };
-    }
-
-    /// Puts a microbatch into the rank's memory.
-    pub(crate) fn load(&self, microbatch: usize) {
-        let [tokens, labels] = &self.batches[microbatch.min(self.batches.len() - 1)];
-        // SAFETY: the addresses are this rank's, as long as a microbatch, and no kernel runs.
-        unsafe {
-            std::ptr::copy_nonoverlapping(tokens.as_ptr(), self.tokens, tokens.len());
-            std::ptr::copy_nonoverlapping(labels.as_ptr(), self.labels, labels.len());
-        }
-    }
-
-    /// Runs one step on what [`Host::fetch`] fetched. Allocates nothing.
-    fn run_step(&self, rank: &mut Rank, step: u64) -> Result<(), StepError> {
-        self.begin(step);
-        for segment in 0..rank.step.segments.len() {
-            for microbatch in 0..rank.step.segments[segment].repeat as usize {
-                self.load(microbatch);
-                rank.run_segment(segment)?;
-            }
-        }
-        if let Some(profile) = &mut rank.profile {
-            profile.num_steps += 1;
-        }
-        Ok(())
-    }
-
-    /// Loss, gradient norm, learning rate of the last step.
-    fn outputs(&self) -> [f32; 3] {
-        // SAFETY: scalars of this rank that no kernel is writing.
-        self.outputs.map(|at| unsafe { at.read() })
-    }
 }

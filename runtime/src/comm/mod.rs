@@ -1,5 +1,7 @@
 //! Communication between ranks.
 
+mod exchange;
 pub mod local;
+mod meeting;
 
 pub use local::{Call, Comm, Group, Stopped, World};
