@@ -1,6 +1,6 @@
 # `make demo` trains a small Llama 3; `make test` checks everything. Both install what is missing first.
 
-.PHONY: setup build demo test fmt clippy bench clean
+.PHONY: setup build demo test fmt clippy bench check-cann-headers clean
 
 build: setup
 	cargo build --release --workspace
@@ -31,6 +31,11 @@ bench: setup
 	cargo build --release
 	target/release/build_time
 	target/release/train_step $(if $(TORCH),--torch $(TORCH))
+
+# Compares the table of CANN's functions with the vendor's headers: those of CANN_INCLUDE=FOLDER, a toolkit's include
+# folder (several with spaces between), or else those in the torch-npu wheel, which pip downloads into a cache.
+check-cann-headers:
+	@scripts/check_cann_headers.sh $(CANN_INCLUDE)
 
 clean:
 	cargo clean

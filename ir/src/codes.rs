@@ -496,6 +496,24 @@ pub const CODES: &[Code] = &[
         "A file in Hugging Face's names can start a model whose definition says what Hugging Face calls its weights.",
     ),
     row(
+        "T0740",
+        "CANN is not found",
+        "The libraries of CANN are opened at run time: from the path given, or from lib64 of ASCEND_HOME_PATH and \
+         ASCEND_TOOLKIT_HOME and where the dynamic loader looks. Source CANN's set_env.sh, or give its path.",
+    ),
+    row(
+        "T0741",
+        "this CANN lacks a function",
+        "A library of CANN was opened but does not have a function that is needed. The message names the versions of CANN \
+         known to have it.",
+    ),
+    row(
+        "T0742",
+        "a call of CANN failed",
+        "A function of CANN returned an error. The message has the status' name and what CANN said about it on that thread. \
+         An error of the device (507xxx) belongs to work queued earlier than the call that returned it.",
+    ),
+    row(
         "T0800",
         "unknown dataset",
         "training.dataset names one of torchtitan's datasets: c4_test, c4 or c4_validation. For text of your own keep one of \
