@@ -24,8 +24,7 @@ const UNREAD: &str = "aclnnMoeDistributeCombineV4";
 /// Reads a file of notes, or says that it is absent.
 fn notes(name: &str) -> Option<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(3).unwrap();
-    let places = [root.join("../shared/facts/cann"), root.join("../../shared/facts/cann")];
-    let text = places.iter().find_map(|folder| fs::read_to_string(folder.join(name)).ok());
+    let text = fs::read_to_string(root.join("../shared/facts/cann").join(name)).ok();
     if text.is_none() {
         println!("skipped: no ../shared");
     }
