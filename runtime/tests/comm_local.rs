@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use titan_ir::kernel::{CollectiveKind, ReduceKind};
 use titan_ir::{AxisId, DType, Mesh};
-use titan_run::comm::{Call, Comm, Stopped, World};
+use titan_run::comm::{Call, Comm, Part, Stopped, World};
 use titan_run::pool::Pool;
 
 /// Values with rounding errors, so that the order of a sum shows.
@@ -31,6 +31,7 @@ fn run(
                     let (comm, pool) = (Comm::new(&world, rank), Pool::new(2, None));
                     let mut src: Vec<f32> = (0..src_len).map(|i| value(rank, i)).collect();
                     let mut dst = vec![0.0_f32; dst_len];
+                    let mut second = dst.clone();
                     let from = src.as_mut_ptr().cast();
                     let to = if in_place { from } else { dst.as_mut_ptr().cast() };
                     for _ in 0..3 {
@@ -38,11 +39,19 @@ fn run(
                             (0..src_len).for_each(|i| src[i] = value(rank, i));
                         }
                         comm.barrier().unwrap();
-                        let call = Call { kind, dtype: DType::F32, src_len, src: from, dst: to };
+                        let mut parts = vec![Part { src_len, src: from, dst: to }];
+                        if !in_place {
+                            parts.push(Part { src_len, src: from, dst: second.as_mut_ptr().cast() });
+                        }
+                        let call = Call { kind, dtype: DType::F32, parts: parts.into() };
                         // SAFETY: the buffers have the lengths of the kind and live until the call returns.
-                        unsafe { comm.run(axis, call, &pool).unwrap() };
+                        unsafe { comm.run(axis, &call, &pool).unwrap() };
                     }
-                    if in_place { src } else { dst }
+                    if in_place {
+                        return src;
+                    }
+                    assert_eq!(dst, second, "parts of one call are independent");
+                    dst
                 })
             })
             .collect();

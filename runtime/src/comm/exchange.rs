@@ -1,20 +1,22 @@
 //! The data movement of collectives among ranks that see each other's memory.
 
-use super::local::{Call, Group, Slot};
+use super::local::{Group, Part, Slot};
 use crate::kernels::bf16;
 use crate::pool::Pool;
-use std::sync::atomic::Ordering;
 use titan_ir::DType;
 use titan_ir::kernel::ReduceKind;
 
 /// Bytes one task copies or reduces.
 const CHUNK_BYTES: usize = 1 << 18;
 
-/// The data movement of one rank in one collective.
+/// The data movement of one rank for one tensor of a collective.
 pub(super) struct Exchange<'a> {
     pub(super) slots: &'a [Slot],
     pub(super) group: &'a Group,
-    pub(super) call: Call,
+    pub(super) dtype: DType,
+    /// The tensor's place among the collective's.
+    pub(super) index: usize,
+    pub(super) part: Part,
     pub(super) pool: &'a Pool,
 }
 
@@ -25,8 +27,20 @@ struct Ptr(*mut u8);
 unsafe impl Sync for Ptr {}
 
 impl Exchange<'_> {
-    fn src(&self, position: usize) -> *mut u8 {
-        self.slots[self.group.ranks[position] as usize].src.load(Ordering::Relaxed)
+    /// What the rank at `position` shows.
+    ///
+    /// # Safety
+    /// Between two meetings of the group.
+    unsafe fn theirs(&self, position: usize) -> Part {
+        // SAFETY: the caller's; every rank's call has as many parts.
+        unsafe { self.slots[self.group.ranks[position] as usize].part(self.index) }
+    }
+
+    /// # Safety
+    /// As for [`Exchange::theirs`].
+    unsafe fn src(&self, position: usize) -> *mut u8 {
+        // SAFETY: the caller's.
+        unsafe { self.theirs(position).src }
     }
 
     fn num_ranks(&self) -> usize {
@@ -34,7 +48,7 @@ impl Exchange<'_> {
     }
 
     fn size_bytes(&self) -> usize {
-        self.call.src_len * self.call.dtype.size_bytes()
+        self.part.src_len * self.dtype.size_bytes()
     }
 
     /// # Safety
@@ -61,7 +75,7 @@ impl Exchange<'_> {
         let part_bytes = self.size_bytes();
         for position in 0..self.num_ranks() {
             // SAFETY: `dst` has a part per rank.
-            unsafe { self.copy(self.src(position), self.call.dst.add(position * part_bytes), part_bytes) };
+            unsafe { self.copy(self.src(position), self.part.dst.add(position * part_bytes), part_bytes) };
         }
     }
 
@@ -75,7 +89,7 @@ impl Exchange<'_> {
             // SAFETY: every buffer has a part per rank.
             unsafe {
                 let src = self.src(position).add(self.group.position * part_bytes);
-                self.copy(src, self.call.dst.add(position * part_bytes), part_bytes);
+                self.copy(src, self.part.dst.add(position * part_bytes), part_bytes);
             }
         }
     }
@@ -85,16 +99,16 @@ impl Exchange<'_> {
     /// # Safety
     /// As for [`Comm::run`](super::Comm::run), between two meetings of the group.
     pub(super) unsafe fn reduce_scatter(&self, kind: ReduceKind) {
-        let len = self.call.src_len / self.num_ranks();
+        let len = self.part.src_len / self.num_ranks();
         // SAFETY: `src` has a part per rank, `dst` is one part.
-        unsafe { self.reduce(kind, self.group.position * len, len, self.call.dst) };
+        unsafe { self.reduce(kind, self.group.position * len, len, self.part.dst) };
     }
 
     /// The elements of an all-reduce that the rank at `position` reduces.
     fn share(&self, position: usize) -> std::ops::Range<usize> {
-        let share = self.call.src_len.div_ceil(self.num_ranks()).next_multiple_of(16);
-        let start = (position * share).min(self.call.src_len);
-        start..(start + share).min(self.call.src_len)
+        let share = self.part.src_len.div_ceil(self.num_ranks()).next_multiple_of(16);
+        let start = (position * share).min(self.part.src_len);
+        start..(start + share).min(self.part.src_len)
     }
 
     /// First half of an all-reduce: this rank's share.
@@ -103,9 +117,9 @@ impl Exchange<'_> {
     /// As for [`Comm::run`](super::Comm::run), between two meetings of the group.
     pub(super) unsafe fn reduce_own_share(&self, kind: ReduceKind) {
         let share = self.share(self.group.position);
-        let offset_bytes = share.start * self.call.dtype.size_bytes();
+        let offset_bytes = share.start * self.dtype.size_bytes();
         // SAFETY: the share is inside both buffers. In place, no peer reads or writes this share of this rank before the next meeting.
-        unsafe { self.reduce(kind, share.start, share.len(), self.call.dst.add(offset_bytes)) };
+        unsafe { self.reduce(kind, share.start, share.len(), self.part.dst.add(offset_bytes)) };
     }
 
     /// Second half of an all-reduce: the others' shares.
@@ -114,17 +128,18 @@ impl Exchange<'_> {
     /// As for [`Comm::run`](super::Comm::run), between two meetings of the group.
     pub(super) unsafe fn collect_shares(&self) {
         for position in (0..self.num_ranks()).filter(|&p| p != self.group.position) {
-            let (share, size) = (self.share(position), self.call.dtype.size_bytes());
-            let theirs = self.slots[self.group.ranks[position] as usize].dst.load(Ordering::Relaxed);
+            let (share, size) = (self.share(position), self.dtype.size_bytes());
+            // SAFETY: between two meetings.
+            let theirs = unsafe { self.theirs(position).dst };
             let at = share.start * size;
             // SAFETY: the share is inside both buffers and finished.
-            unsafe { self.copy(theirs.add(at), self.call.dst.add(at), share.len() * size) };
+            unsafe { self.copy(theirs.add(at), self.part.dst.add(at), share.len() * size) };
         }
     }
 
     /// Reduces elements `first..first + len` of all ranks' sources into `dst`, in rank order.
     unsafe fn reduce(&self, kind: ReduceKind, first: usize, len: usize, dst: *mut u8) {
-        let size = self.call.dtype.size_bytes();
+        let size = self.dtype.size_bytes();
         let chunk_len = CHUNK_BYTES / size;
         let dst = Ptr(dst);
         self.pool.run(len.div_ceil(chunk_len), &move |task, _| {
@@ -137,12 +152,12 @@ impl Exchange<'_> {
                 let mut next = [0.0; BLOCK_LEN];
                 // SAFETY: part of chunk `task` of the destination and of every source.
                 unsafe {
-                    load(self.call.dtype, self.src(0).add((first + block) * size), &mut sum[..n]);
+                    load(self.dtype, self.src(0).add((first + block) * size), &mut sum[..n]);
                     for position in 1..self.num_ranks() {
-                        load(self.call.dtype, self.src(position).add((first + block) * size), &mut next[..n]);
+                        load(self.dtype, self.src(position).add((first + block) * size), &mut next[..n]);
                         combine(kind, &mut sum[..n], &next[..n]);
                     }
-                    store(self.call.dtype, dst.0.add(block * size), &sum[..n]);
+                    store(self.dtype, dst.0.add(block * size), &sum[..n]);
                 }
             }
         });

@@ -28,8 +28,18 @@ pub struct World {
 /// What a rank shows its peers during a collective.
 #[derive(Debug, Default)]
 pub(super) struct Slot {
-    pub(super) src: AtomicPtr<u8>,
-    pub(super) dst: AtomicPtr<u8>,
+    parts: AtomicPtr<Part>,
+}
+
+impl Slot {
+    /// Part `index` of the rank's call.
+    ///
+    /// # Safety
+    /// Between two meetings of a collective whose calls have more than `index` parts.
+    pub(super) unsafe fn part(&self, index: usize) -> Part {
+        // SAFETY: the rank's parts live until the meeting that ends the collective.
+        unsafe { self.parts.load(Ordering::Relaxed).add(index).read() }
+    }
 }
 
 impl World {
@@ -93,13 +103,20 @@ impl Group {
     }
 }
 
-/// One collective: how much every rank gives, and where.
-#[derive(Debug, Clone, Copy)]
+/// One collective: one or more tensors of one type that go the same way.
+#[derive(Debug, Clone)]
 pub struct Call {
     /// Which.
     pub kind: CollectiveKind,
     /// Element type.
     pub dtype: DType,
+    /// The tensors.
+    pub parts: Box<[Part]>,
+}
+
+/// One tensor of a collective: how much every rank gives, and where.
+#[derive(Debug, Clone, Copy)]
+pub struct Part {
     /// Elements every rank gives.
     pub src_len: usize,
     /// What this rank gives.
@@ -109,9 +126,9 @@ pub struct Call {
 }
 
 // SAFETY: plain addresses; the exchange hands each task its own range of the destination.
-unsafe impl Sync for Call {}
+unsafe impl Sync for Part {}
 // SAFETY: as above.
-unsafe impl Send for Call {}
+unsafe impl Send for Part {}
 
 impl Comm {
     /// Rank `rank` of `world`.
@@ -151,32 +168,41 @@ impl Comm {
         self.world.is_stopped()
     }
 
-    /// Runs a collective along `axis`. Every rank of the group calls it with the same kind, type and length.
+    /// Runs a collective along `axis`. Every rank of the group calls it with the same kind, type, and lengths of parts.
     ///
     /// # Errors
     /// When a rank has failed.
     ///
     /// # Safety
-    /// `src` and `dst` are as large as the kind says and belong to this rank until the call returns. They may be equal for an all-reduce, and for
-    /// an all-gather `src` may be this rank's part of `dst`; else they do not overlap.
-    pub unsafe fn run(&self, axis: AxisId, call: Call, pool: &Pool) -> Result<(), Stopped> {
+    /// The `src` and `dst` of every part are as large as the kind says and belong to this rank until the call returns. They may be equal for an
+    /// all-reduce, and for an all-gather `src` may be this rank's part of `dst`; else they do not overlap.
+    pub unsafe fn run(&self, axis: AxisId, call: &Call, pool: &Pool) -> Result<(), Stopped> {
         let group = self.group(axis);
         let meeting = &self.world.meetings[group.axis][group.index];
-        let slot = &self.world.slots[self.rank as usize];
-        slot.src.store(call.src, Ordering::Relaxed);
-        slot.dst.store(call.dst, Ordering::Relaxed);
+        let parts = call.parts.as_ptr().cast_mut();
+        self.world.slots[self.rank as usize].parts.store(parts, Ordering::Relaxed);
         meeting.wait(&self.world.stopped)?;
-        let exchange = Exchange { slots: &self.world.slots, group, call, pool };
+        let exchanges = || {
+            let exchange = |(index, &part)| Exchange {
+                slots: &self.world.slots,
+                group,
+                dtype: call.dtype,
+                index,
+                part,
+                pool,
+            };
+            call.parts.iter().enumerate().map(exchange)
+        };
         // SAFETY: all ranks have shown their buffers and none returns before all have read them.
         unsafe {
             match call.kind {
-                CollectiveKind::AllGather => exchange.all_gather(),
-                CollectiveKind::AllToAll => exchange.all_to_all(),
-                CollectiveKind::ReduceScatter(kind) => exchange.reduce_scatter(kind),
+                CollectiveKind::AllGather => exchanges().for_each(|e| e.all_gather()),
+                CollectiveKind::AllToAll => exchanges().for_each(|e| e.all_to_all()),
+                CollectiveKind::ReduceScatter(kind) => exchanges().for_each(|e| e.reduce_scatter(kind)),
                 CollectiveKind::AllReduce(kind) => {
-                    exchange.reduce_own_share(kind);
+                    exchanges().for_each(|e| e.reduce_own_share(kind));
                     meeting.wait(&self.world.stopped)?;
-                    exchange.collect_shares();
+                    exchanges().for_each(|e| e.collect_shares());
                 }
             }
         }

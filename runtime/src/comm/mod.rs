@@ -4,4 +4,4 @@ mod exchange;
 pub mod local;
 mod meeting;
 
-pub use local::{Call, Comm, Group, Stopped, World};
+pub use local::{Call, Comm, Group, Part, Stopped, World};

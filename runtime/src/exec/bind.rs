@@ -1,6 +1,6 @@
 //! Binding: every address of a plan becomes a pointer once, at load, so that a step looks nothing up.
 
-use crate::comm::{Call, Comm};
+use crate::comm::{Call, Comm, Part};
 use crate::image::Image;
 use crate::kernels::{RowKernelFn, ThreadScratch};
 use crate::memory::Mapping;
@@ -105,8 +105,8 @@ pub enum Bound {
     AttentionGrad(Attention, [*mut u8; 9]),
     /// Gradient of a table.
     ScatterAdd(ScatterAdd, [*mut u8; 3]),
-    /// Collectives along an axis, one after another.
-    Collective(AxisId, Box<[Call]>),
+    /// A collective along an axis.
+    Collective(AxisId, Call),
     /// A copy, then zeros: source, bytes, destination, bytes of zeros after it.
     Copy(*mut u8, usize, *mut u8, usize),
     /// Scalars that must be finite.
@@ -162,14 +162,13 @@ impl Binder<'_> {
             }
             Action::ScatterAdd { spec, args } => Bound::ScatterAdd(spec.clone(), args.map(|a| self.at(a))),
             Action::Collective { kind, axis, dtype, parts } => {
-                let call = |part: &CollectivePart| Call {
-                    kind: *kind,
-                    dtype: *dtype,
+                let part = |part: &CollectivePart| Part {
                     src_len: part.src_len as usize,
                     src: self.at(part.src),
                     dst: self.at(part.dst),
                 };
-                Bound::Collective(*axis, parts.iter().map(call).collect())
+                let parts = parts.iter().map(part).collect();
+                Bound::Collective(*axis, Call { kind: *kind, dtype: *dtype, parts })
             }
             Action::Copy { src, dst, size_bytes } => {
                 Bound::Copy(self.at(*src), *size_bytes as usize, self.at(*dst), 0)

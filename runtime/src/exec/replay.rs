@@ -112,11 +112,9 @@ fn run(instr: &Bound, pool: &Pool, comm: &Comm, scratch: &ThreadScratch) -> Resu
             // SAFETY: see above.
             unsafe { kernels::scatter_add(pool, spec, ids.cast(), *rows, *out) };
         }
-        Bound::Collective(axis, calls) => {
-            for call in calls {
-                // SAFETY: see above.
-                unsafe { comm.run(*axis, *call, pool)? };
-            }
+        Bound::Collective(axis, call) => {
+            // SAFETY: see above.
+            unsafe { comm.run(*axis, call, pool)? };
         }
         Bound::Copy(src, size_bytes, dst, zeros) => copy(*src, *size_bytes, *dst, *zeros, pool),
         Bound::Guard(scalars) => {
