@@ -485,6 +485,12 @@ pub const CODES: &[Code] = &[
         "--metrics-json names a file the run cannot create or extend.",
     ),
     row(
+        "T0705",
+        "run does not fit this machine",
+        "All ranks of a run are threads of one process, so their memory together must fit the machine. The plan of a rank is exact: \
+         `titanc inspect` shows where its bytes go.",
+    ),
+    row(
         "T0710",
         "value that is not finite",
         "A loss or gradient became infinite or not a number. The step was stopped before the optimizer and run again \

@@ -33,7 +33,10 @@ impl Finding {
         Diag::new("T0710", format!("step {}: {}", at.step, self.what))
             .at(format!("rank {rank}, step {}", at.step))
             .note("the step was stopped before the optimizer: weights and optimizer state are those of the step before")
-            .help("lower `optimizer.lr`, lengthen `lr_scheduler.warmup_steps`, or look at the data of this step")
+            .help(match (self.order, at.step) {
+                ((0, 0, 0), 1) => "look at the weights the run started from",
+                _ => "lower `optimizer.lr`, lengthen `lr_scheduler.warmup_steps`, or look at the data of this step",
+            })
     }
 }
 

@@ -110,6 +110,11 @@ impl Host {
         Ok(())
     }
 
+    /// One line on what is read.
+    pub(crate) fn summary(&self) -> String {
+        self.source.summary()
+    }
+
     /// What the user should hear about the data since the last call.
     pub(crate) fn take_warnings(&mut self) -> Vec<Diag> {
         self.source.take_warnings()

@@ -12,7 +12,11 @@ extern "C" fn on_signal(signal: libc::c_int) {
             libc::raise(signal);
         }
     }
+    // SAFETY: write is allowed in a handler; that it fails harms nothing.
+    unsafe { libc::write(libc::STDERR_FILENO, NOTICE.as_ptr().cast(), NOTICE.len()) };
 }
+
+const NOTICE: &str = "\nstopping after this step; once more ends the process at once\n";
 
 /// Starts listening to SIGINT and SIGTERM.
 pub fn listen() {

@@ -99,3 +99,12 @@ pub fn machine_bytes() -> u64 {
     let (pages, page) = unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
     u64::try_from(pages).unwrap_or(0) * u64::try_from(page).unwrap_or(0)
 }
+
+/// Memory the system could give without swapping, in bytes; all of it where the system does not say.
+pub fn available_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let kib = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:")?.split_whitespace().next()?.parse().ok());
+    kib.map_or_else(machine_bytes, |kib: u64| kib * 1024)
+}

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -177,6 +177,11 @@ impl Reporter {
         let line = fields.iter().map(paint).collect::<Vec<_>>().join("  ");
         if self.color { line + "\x1b[39m" } else { line }
     }
+}
+
+/// Whether the reader of standard output sees colours: a terminal does, unless `NO_COLOR` is set.
+pub fn wants_color() -> bool {
+    io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 /// `1234567` as `1,234,567`.

@@ -6,7 +6,7 @@ use crate::diagnose::{self, Finding, Stop};
 use crate::exec::{Memory, Profile, Rank, Step, StepError};
 use crate::host::{Data, Host, num_microbatches, tensor};
 use crate::load::{Loaded, load};
-use crate::metrics::{Reporter, info, warning, with_commas};
+use crate::metrics::{Reporter, info, wants_color, warning, with_commas};
 use crate::placement::{Placement, allowed_cpus};
 use crate::pool::Pool;
 use crate::{interrupt, kernels, memory, outputs, profile, state};
@@ -32,6 +32,7 @@ pub fn run(options: &Options) -> DiagResult<()> {
     let cpus = allowed_cpus();
     let num_ranks = options.world_size() as usize;
     let placement = Placement::new(num_ranks, options.threads.map(|t| t as usize), &cpus);
+    check_memory(&loaded.plan, num_ranks as u64, placement.threads_per_rank as u64)?;
     let run = Run {
         data: Data::open(options, &loaded, steps)?,
         options,
@@ -46,7 +47,10 @@ pub fn run(options: &Options) -> DiagResult<()> {
     run.announce();
     let ranks = run.run_ranks(num_ranks);
     match run.failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        None => finish(options, &loaded, &ranks),
+        None => {
+            let interrupted = run.stop_at.into_inner() != u64::MAX;
+            finish(options, &loaded, &ranks, interrupted)
+        }
         Some(Failure { rank, diag, .. }) if num_ranks > 1 => {
             Err(diag.note(format!("rank {rank} failed, so all {num_ranks} stopped")))
         }
@@ -55,7 +59,7 @@ pub fn run(options: &Options) -> DiagResult<()> {
 }
 
 /// What is left to do when all ranks have run to the end.
-fn finish(options: &Options, loaded: &Loaded, ranks: &[Rank]) -> DiagResult<()> {
+fn finish(options: &Options, loaded: &Loaded, ranks: &[Rank], interrupted: bool) -> DiagResult<()> {
     if let Some(path) = &options.save_weights {
         state::save_weights(ranks, &loaded.plan, path)?;
         info(&format!("Saved the weights to {}", path.display()));
@@ -63,7 +67,7 @@ fn finish(options: &Options, loaded: &Loaded, ranks: &[Rank]) -> DiagResult<()> 
     if let Some(profile) = ranks.first().and_then(|rank| rank.profile.as_ref()) {
         profile::print(profile, &loaded.plan, loaded, ranks[0].pool.num_threads());
     }
-    info("Training completed");
+    info(if interrupted { "Training interrupted" } else { "Training completed" });
     Ok(())
 }
 
@@ -78,6 +82,29 @@ fn check_steps(options: &Options, loaded: &Loaded) -> DiagResult<u64> {
         format!("--steps {steps}, but the artifact's learning rate schedule has {}", run.max_steps),
     )
     .help(format!("rebuild it with `--training.steps {steps}`")))
+}
+
+/// All ranks of the run are on this machine: together they must fit it.
+fn check_memory(plan: &titan_ir::Plan, num_ranks: u64, threads: u64) -> DiagResult<()> {
+    let needed = num_ranks.saturating_mul(plan.memory.total_bytes(threads));
+    let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
+    let total = memory::machine_bytes();
+    if needed > total {
+        let message =
+            format!("{num_ranks} ranks need {:.1} GiB, this machine has {:.1} GiB", gib(needed), gib(total));
+        return Err(Diag::new("T0705", message).help(
+            "rebuild with a smaller batch or more recomputation, e.g. `--activation_checkpoint.mode full`",
+        ));
+    }
+    let available = memory::available_bytes();
+    if needed > available {
+        warning(&format!(
+            "the run needs {:.1} GiB, {:.1} GiB are free: the system may stop it",
+            gib(needed),
+            gib(available)
+        ));
+    }
+    Ok(())
 }
 
 /// What all ranks share.
@@ -221,6 +248,9 @@ impl Run<'_> {
         let rank = rank.insert(Rank { comm, pool, memory, step, profile });
         state::initialize(rank, plan, options, &loaded.manifest)?;
         let mut host = Host::new(&self.data, rank)?;
+        if rank.comm.rank == 0 {
+            info(&format!("Training on {}", host.summary()));
+        }
         let peak = if rank_number == 0 { kernels::peak::peak(&rank.pool, self.compute_dtype()) } else { 1.0 };
         let mut reporter = (rank_number == 0).then(|| self.reporter(rank, peak));
         rank.comm.barrier()?;
@@ -294,7 +324,8 @@ impl Run<'_> {
         let manifest = &self.loaded.manifest;
         let tokens = tensor(&self.loaded.plan.tensors, "tokens");
         let microbatches = num_microbatches(&self.loaded.plan);
-        let mut reporter = Reporter::new(manifest.run.log_freq, manifest.run.color && !self.options.no_color);
+        let color = manifest.run.color && !self.options.no_color && wants_color();
+        let mut reporter = Reporter::new(manifest.run.log_freq, color);
         reporter.tokens_per_step = tokens.local_dims.iter().product::<u64>() * microbatches;
         reporter.flops_per_token = manifest.model.flops_per_token;
         reporter.peak_flops = peak_flops;

@@ -22,8 +22,8 @@ impl Tensor {
         self.value
     }
 
-    /// Appends a node with one result and this tensor as its first operand.
-    pub(super) fn apply(&self, op: impl Into<Op>, others: &[&Tensor]) -> Tensor {
+    /// Appends a node with one result and this tensor as its first operand: any op of `titan_ir::ops`, those without a method here too.
+    pub fn apply(&self, op: impl Into<Op>, others: &[&Tensor]) -> Tensor {
         let ins: Vec<_> = std::iter::once(self.value).chain(others.iter().map(|t| t.value)).collect();
         let value = self.tracer.borrow_mut().emit(op, &ins);
         Tensor::new(&self.tracer, value)

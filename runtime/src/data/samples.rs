@@ -187,5 +187,8 @@ fn too_few(files: &[DataFile], num_records: u64, num_ranks: u64) -> Diag {
     } else {
         format!("the dataset has {num_records} record(s) for {num_ranks} data-parallel ranks")
     };
-    Diag::new(codes::EMPTY, message).help("every data-parallel rank needs at least one record of its own")
+    Diag::new(codes::EMPTY, message).help(
+        "every data-parallel rank needs at least one record of its own; a text file is one record, a JSON line is one: \
+         split the text, or use fewer ranks",
+    )
 }
