@@ -336,6 +336,12 @@ pub const CODES: &[Code] = &[
          suit the degrees and batch sizes.",
     ),
     row(
+        "T0424",
+        "run out of bounds",
+        "Tokens of a microbatch and steps are counted exactly up to 2^24 = 16,777,216, and a step has at most 65,536 microbatches. Real \
+         runs are far below.",
+    ),
+    row(
         "T0430",
         "unknown model",
         "model.name is not in the registry of this compiler, and torchtitan has no model of that name either. A crate of your own \
@@ -489,6 +495,11 @@ pub const CODES: &[Code] = &[
         "run does not fit this machine",
         "All ranks of a run are threads of one process, so their memory together must fit the machine. The plan of a rank is exact: \
          `titanc inspect` shows where its bytes go.",
+    ),
+    row(
+        "T0706",
+        "thread refused",
+        "Every rank is a thread, with worker threads of its own. The system's limit on threads or memory was reached: see `ulimit -u`.",
     ),
     row(
         "T0710",

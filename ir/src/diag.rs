@@ -158,6 +158,9 @@ impl Diags {
     }
 }
 
+/// Findings shown at once: nobody mends more in one go.
+const MOST_SHOWN: usize = 100;
+
 impl From<Diag> for Diags {
     fn from(diag: Diag) -> Self {
         Self(vec![diag])
@@ -166,13 +169,16 @@ impl From<Diag> for Diags {
 
 impl fmt::Display for Diags {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, diag) in self.0.iter().enumerate() {
+        for (i, diag) in self.0.iter().take(MOST_SHOWN).enumerate() {
             if i > 0 {
                 f.write_str("\n\n")?;
             }
             diag.fmt(f)?;
         }
-        Ok(())
+        match self.0.len().saturating_sub(MOST_SHOWN) {
+            0 => Ok(()),
+            more => write!(f, "\n\n... and {more} more"),
+        }
     }
 }
 

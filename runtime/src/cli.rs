@@ -22,8 +22,8 @@ pub struct Options {
     #[arg(long)]
     pub steps: Option<u64>,
 
-    /// Threads of all ranks together; the default is one per core.
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    /// Threads of all ranks together, at most 4096; the default is one per core.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=4096))]
     pub threads: Option<u64>,
 
     /// Where the step runs. This program runs `cpu`.
@@ -35,7 +35,7 @@ pub struct Options {
     pub seed: Option<u64>,
 
     /// Folder or file of training text, instead of the artifact's.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "tokens")]
     pub dataset_path: Option<String>,
 
     /// Folder of the tokenizer, instead of the artifact's.

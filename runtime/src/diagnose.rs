@@ -76,6 +76,18 @@ pub(crate) fn find(
     found
 }
 
+/// What the last update wrote that is not finite: no later step would find it.
+pub(crate) fn after_last_step(rank: &Rank, plan: &Plan) -> Option<Diag> {
+    let finding = stored_value(rank, plan)?;
+    let what = finding.what.replace("before the step", "after the last step");
+    Some(
+        Diag::new("T0710", what)
+            .at(format!("rank {}", rank.comm.rank))
+            .note("the weights are not saved")
+            .help("lower `optimizer.lr`, or raise `optimizer.eps`"),
+    )
+}
+
 /// A weight or optimizer value that is not finite before the step.
 fn stored_value(rank: &Rank, plan: &Plan) -> Option<Finding> {
     let stored =

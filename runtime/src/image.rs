@@ -1,10 +1,8 @@
-//! The generated code of an artifact, mapped for execution straight from its file.
+//! The generated code of an artifact, mapped for execution.
 
 use crate::kernels::RowKernelFn;
-use memmap2::{Mmap, MmapOptions};
-use std::fs::File;
+use memmap2::{Mmap, MmapMut};
 use std::io;
-use std::ops::Range;
 
 /// Mapped code.
 #[derive(Debug)]
@@ -14,19 +12,18 @@ pub struct Image {
 }
 
 impl Image {
-    /// Maps bytes `range` of `file`; `entries` are where the kernels start in it, all inside.
+    /// Maps a copy of `code`; `entries` are where the kernels start in it, all inside. A copy, so that nobody who writes to the file meanwhile
+    /// changes what runs.
     ///
     /// # Errors
-    /// What the system says, e.g. on a file system mounted without execution.
+    /// What the system says, e.g. where memory may not become executable.
     ///
     /// # Safety
-    /// The bytes were verified by their hash, the machine has the features they use, and the file is not written while mapped.
-    pub unsafe fn map(file: &File, range: Range<usize>, entries: Vec<u64>) -> io::Result<Self> {
-        let mut options = MmapOptions::new();
-        options.offset(range.start as u64).len(range.len().max(1));
-        // SAFETY: the caller's.
-        let code = unsafe { options.map_exec(file)? };
-        Ok(Self { code, entries })
+    /// The bytes were verified by their hash, and the machine has the features they use.
+    pub unsafe fn map(code: &[u8], entries: Vec<u64>) -> io::Result<Self> {
+        let mut copy = MmapMut::map_anon(code.len().max(1))?;
+        copy[..code.len()].copy_from_slice(code);
+        Ok(Self { code: copy.make_exec()?, entries })
     }
 
     /// The code of a kernel.

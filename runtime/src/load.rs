@@ -46,7 +46,7 @@ pub fn load(path: &Path, world_size: u64) -> DiagResult<Loaded> {
     check_version(&artifact.manifest).map_err(at)?;
     check_machine(&artifact.manifest).map_err(at)?;
     // SAFETY: all hashes agree and the machine has the features.
-    let image = unsafe { Image::map(&file, artifact.image_range().map_err(at)?, kernels.entries.clone()) }
+    let image = unsafe { Image::map(&bytes[artifact.image_range().map_err(at)?], kernels.entries.clone()) }
         .map_err(unreadable)?;
     Ok(Loaded { manifest: artifact.manifest.clone(), plan, kernels, image })
 }

@@ -11,6 +11,7 @@ use titan_ir::{Diag, DiagResult};
 /// # Errors
 /// T0704 for `--metrics-json`, T0843 for `--save-weights`, with the system's reason.
 pub fn check(options: &Options) -> DiagResult<()> {
+    check_distinct(options)?;
     let asked = [
         ("T0704", "--metrics-json", &options.metrics_json, extendable as fn(&Path) -> io::Result<()>),
         ("T0843", "--save-weights", &options.save_weights, replaceable),
@@ -18,6 +19,28 @@ pub fn check(options: &Options) -> DiagResult<()> {
     for (code, option, path, check) in asked {
         let Some(path) = path else { continue };
         check(path).map_err(|e| unwritable(code, option, path, &e))?;
+    }
+    Ok(())
+}
+
+/// No file of a run may be written over another one of it.
+fn check_distinct(options: &Options) -> DiagResult<()> {
+    let files = [
+        ("the artifact", Some(&options.artifact)),
+        ("--tokens", options.tokens.as_ref()),
+        ("--init-from", options.init_from.as_ref()),
+        ("--metrics-json", options.metrics_json.as_ref()),
+        ("--save-weights", options.save_weights.as_ref()),
+    ];
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let outputs = [("T0704", files[3]), ("T0843", files[4])];
+    for (code, (option, path)) in outputs {
+        let Some(path) = path else { continue };
+        let mut others = files.iter().filter(|(other, _)| *other != option);
+        if let Some((other, _)) = others.find(|(_, p)| p.is_some_and(|p| real(p) == real(path))) {
+            let message = format!("`{}` of {option} is also {other}", path.display());
+            return Err(Diag::new(code, message).help(format!("give {option} a file of its own")));
+        }
     }
     Ok(())
 }

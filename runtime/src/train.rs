@@ -192,9 +192,14 @@ impl Run<'_> {
         std::thread::scope(|scope| {
             let spawn = |rank: usize| {
                 let thread = std::thread::Builder::new().name(format!("titan-rank-{rank}"));
-                thread
-                    .spawn_scoped(scope, move || self.rank_thread(rank as u64))
-                    .expect("the system starts a thread")
+                thread.spawn_scoped(scope, move || self.rank_thread(rank as u64)).unwrap_or_else(|e| {
+                    // The ranks already started would wait for the others for ever.
+                    eprintln!(
+                        "{}",
+                        Diag::new("T0706", format!("the system refuses a thread for rank {rank}: {e}"))
+                    );
+                    std::process::exit(1)
+                })
             };
             let threads: Vec<_> = (0..num_ranks).map(spawn).collect();
             let joined = threads.into_iter().map(|thread| thread.join());
@@ -258,6 +263,9 @@ impl Run<'_> {
             reporter.start();
         }
         self.train(rank, &mut host, &mut reporter)?;
+        if let Some(diag) = diagnose::after_last_step(rank, plan) {
+            return Err(diag.into());
+        }
         rank.comm.barrier()?;
         Ok(())
     }

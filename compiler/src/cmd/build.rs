@@ -6,14 +6,15 @@ use crate::config::Config;
 use crate::driver::{Built, Limit, Source, cheapest_change, encode, manifest, write_file};
 use crate::model::Registry;
 use crate::report;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
-use titan_ir::Diags;
 use titan_ir::artifact::{Manifest, PlanInfo};
+use titan_ir::{Diag, Diags};
 
 pub(crate) fn run(registry: &Registry, args: BuildArgs, overrides: Vec<String>) -> CommandResult {
     let start = Instant::now();
     let source = Source { file: args.file, overrides };
+    check_output(&source, args.output.as_deref())?;
     let prepared = prepare(registry, &source)?;
     if args.passes.stop_after.is_some() {
         prepared.print_stopped(&args.passes)?;
@@ -45,6 +46,17 @@ pub(crate) fn run(registry: &Registry, args: BuildArgs, overrides: Vec<String>) 
         start.elapsed().as_secs_f64(),
     ))?;
     advise(registry, &source, &manifest, limit)
+}
+
+/// The artifact must not take the place of its own configuration.
+fn check_output(source: &Source, output: Option<&Path>) -> Result<(), Diags> {
+    let real = |path: &Path| path.canonicalize().ok();
+    let (Some(file), Some(output)) = (source.file.as_deref(), output) else { return Ok(()) };
+    if real(file).is_none_or(|file| real(output) != Some(file)) {
+        return Ok(());
+    }
+    let message = format!("the artifact would replace its configuration `{}`", output.display());
+    Err(Diag::new("T0610", message).help("give another file to -o").into())
 }
 
 /// The largest plan, if no plan fits.

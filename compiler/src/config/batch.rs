@@ -44,6 +44,7 @@ impl Config {
                 }));
         }
         self.check_seq_len(dims)?;
+        self.check_bounds(local, global / microbatch)?;
         Ok(Batch { local, global, num_accumulation_steps: global / microbatch })
     }
 
@@ -53,6 +54,24 @@ impl Config {
     /// As [`Config::parallel_dims`] and [`Config::batch`].
     pub fn gradient_accumulation_steps(&self, world: u64) -> DiagResult<u64> {
         Ok(self.batch(&self.parallel_dims(world)?)?.num_accumulation_steps)
+    }
+
+    /// Bounds far above any real run: kernels count tokens and steps exactly up to 2^24, and the host holds the tokens of a whole step.
+    fn check_bounds(&self, local: u64, accumulation: u64) -> DiagResult<()> {
+        let tokens = local.saturating_mul(self.training.seq_len);
+        let bounds = [
+            ("training.seq_len", "tokens of a rank and microbatch", tokens, 1 << 24),
+            ("training.steps", "steps", self.training.steps, 1 << 24),
+            ("training.global_batch_size", "microbatches of a step", accumulation, 1 << 16),
+        ];
+        for (key, what, found, most) in bounds {
+            if found > most {
+                return Err(self
+                    .error(key, "T0424", format!("{found} {what}, the most are {most}"))
+                    .help(format!("lower `{key}`")));
+            }
+        }
+        Ok(())
     }
 
     /// The factor 2 is the two chunks of context parallelism; it applies without it too.

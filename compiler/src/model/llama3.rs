@@ -211,10 +211,38 @@ impl Model for Llama3 {
     fn check(args: &Args) -> DiagResult<()> {
         let fail = |message: String| Err(Diag::new("T0440", message).at("titan.model_args"));
         let (heads, kv_heads) = (args.n_heads, args.kv_heads());
-        let counts =
-            [args.dim, args.n_layers, heads, kv_heads, args.multiple_of, args.vocab_size, args.hidden_dim()];
-        if counts.contains(&0) {
-            return fail("sizes must be at least 1".to_owned());
+        let sizes = [
+            ("dim", args.dim, 1 << 24),
+            ("n_layers", args.n_layers, 4096),
+            ("n_heads", heads, 1 << 16),
+            ("n_kv_heads", kv_heads, 1 << 16),
+            ("head_dim", args.head_dim.unwrap_or(1), 1 << 16),
+            ("multiple_of", args.multiple_of, 1 << 24),
+            ("vocab_size", args.vocab_size, 1 << 24),
+            ("hidden_dim", args.hidden_dim.unwrap_or(1), 1 << 24),
+        ];
+        if let Some((name, size, most)) = sizes.into_iter().find(|&(_, size, most)| size == 0 || size > most)
+        {
+            return fail(format!("{name} = {size} is not between 1 and {most}"));
+        }
+        let positive = [
+            ("ffn_dim_multiplier", args.ffn_dim_multiplier.unwrap_or(1.0)),
+            ("rope_theta", args.rope_theta),
+            ("rope_scaling_factor", args.rope_scaling_factor),
+            ("rope_low_freq_factor", args.rope_low_freq_factor),
+            ("rope_high_freq_factor", args.rope_high_freq_factor),
+            ("rope_original_max_seq_len", args.rope_original_max_seq_len),
+            ("norm_eps", args.norm_eps),
+        ];
+        if let Some((name, value)) = positive.into_iter().find(|(_, value)| !(1e-30..=1e30).contains(value)) {
+            return fail(format!("{name} = {value} is not a positive number"));
+        }
+        let hidden = args.hidden_dim();
+        if hidden == 0 || hidden > 1 << 24 {
+            return fail(format!(
+                "the feed-forward width of these arguments is {hidden}, not between 1 and {}",
+                1 << 24
+            ));
         }
         if args.head_dim.is_none() && !args.dim.is_multiple_of(heads) {
             return fail(format!("dim {} is not a multiple of n_heads {heads}", args.dim));
@@ -222,7 +250,7 @@ impl Model for Llama3 {
         if !heads.is_multiple_of(kv_heads) {
             return fail(format!("n_heads {heads} is not a multiple of n_kv_heads {kv_heads}"));
         }
-        if !args.head_dim().is_multiple_of(2) {
+        if args.head_dim() < 2 || !args.head_dim().is_multiple_of(2) {
             return fail(format!("rotary embedding needs an even head size, got {}", args.head_dim()));
         }
         Ok(())
