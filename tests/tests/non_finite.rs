@@ -9,6 +9,7 @@ const NUM_STEPS: usize = 4;
 const NOTE: &str = "  note: the step was stopped before the optimizer: weights and optimizer state are those of the step before\n";
 const HELP: &str =
     "  help: lower `optimizer.lr`, lengthen `lr_scheduler.warmup_steps`, or look at the data of this step\n";
+const HELP_START: &str = "  help: look at the weights the run started from\n";
 
 /// Builds for one and two ranks, two microbatches a step on one.
 fn built(name: &str, more: &[&str]) -> Work {
@@ -46,7 +47,8 @@ fn expected(step: usize, what: &str, ranks: u64, rank: u64) -> String {
         1 => String::new(),
         n => format!("  note: rank {rank} failed, so all {n} stopped\n"),
     };
-    format!("error[T0710]: step {step}: {what}\n  at: rank {rank}, step {step}\n{NOTE}{all}{HELP}")
+    let help = if what.ends_with("before the step") { HELP_START } else { HELP };
+    format!("error[T0710]: step {step}: {what}\n  at: rank {rank}, step {step}\n{NOTE}{all}{help}")
 }
 
 /// Sets weights, trains on one and on two ranks, and compares the message. `rank` is who finds it on two ranks.
@@ -102,4 +104,16 @@ fn a_learning_rate_far_too_high() {
             }
         }
     }
+}
+
+#[test]
+fn weights_the_last_step_ruined_are_not_saved() {
+    let work = built("non-finite end", &["--training.steps", "1", "--optimizer.lr", "1e38"]);
+    let run =
+        ["run.titan", "--nodes", "2", "--tokens", "t2.safetensors", "--save-weights", "end.safetensors"];
+    let output = work.titan_run(&run);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.starts_with("error[T0710]: `") && said.contains("after the last step"), "{said}");
+    assert!(!work.path("end.safetensors").exists());
 }
