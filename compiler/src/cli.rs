@@ -87,7 +87,7 @@ pub(crate) struct PassArgs {
     /// Prints the time of every pass
     #[arg(long)]
     pub(crate) timing: bool,
-    /// Leaves a pass out; may be given several times
+    /// Leaves out a pass that only saves time or memory; may be given several times
     #[arg(long, value_name = "PASS")]
     pub(crate) disable_pass: Vec<String>,
     /// Stops after this pass and prints the program
@@ -178,7 +178,7 @@ fn dispatch(registry: &Registry, command: Command, overrides: Vec<String>) -> Co
         Command::Inspect(args) => cmd::inspect::run(&args),
         Command::Opt(args) => cmd::opt::run(&args),
         Command::Explain { code } => cmd::explain::run(&code),
-        Command::Keys { filter } => cmd::keys::run(filter.as_deref().unwrap_or("")),
+        Command::Keys { filter } => cmd::keys::run(registry, filter.as_deref().unwrap_or("")),
     }
 }
 

@@ -65,6 +65,12 @@ pub const CODES: &[Code] = &[
         "The text file given to `titanc opt` does not exist, is not readable or is not UTF-8.",
     ),
     row(
+        "T0008",
+        "not one program",
+        "`titanc opt` reads the text of one program. An artifact is not text, and `titanc inspect --ir` prints several \
+         programs, two for each number of ranks. `titanc build --dump-ir DIR` writes each program to a file of its own.",
+    ),
+    row(
         "T0101",
         "wrong number of operands",
         "The op takes another number of operands, or a kernel has another number of buffers. The message gives \
@@ -173,6 +179,11 @@ pub const CODES: &[Code] = &[
          gradient rule: please report it with the model.",
     ),
     row(
+        "T0207",
+        "gradients exist already",
+        "The pass autodiff was asked to differentiate a program that has outputs `grad:<weight>`. It runs once.",
+    ),
+    row(
         "T0211",
         "unknown pass",
         "A pass or checker named on the command line does not exist, or is not a step of the pipeline. The note lists the \
@@ -187,6 +198,24 @@ pub const CODES: &[Code] = &[
         "T0213",
         "bad pass option",
         "An option after a pass name, as in `remat:mode=full`, is unknown to that pass, or its value is not of the option's type.",
+    ),
+    row(
+        "T0214",
+        "module at another stage",
+        "A pass takes modules of the stages it is made for: graph (as traced), sharded (after insert-reshard), local (after \
+         localize) or kernels (after fuse). Run the passes before it first, or read the dump of a later pass.",
+    ),
+    row(
+        "T0215",
+        "pass cannot be left out",
+        "Without this step the program would be another one, could not be completed, or would not be proved. Only steps that \
+         save time or memory can be left out; the note lists them.",
+    ),
+    row(
+        "T0216",
+        "values without layouts",
+        "The pass insert-reshard moves values from the layout they have to the one their readers need. The pass propagate \
+         decides on layouts and has to run just before.",
     ),
     row(
         "T0301",
@@ -307,6 +336,12 @@ pub const CODES: &[Code] = &[
         "tokenizer.model is not read",
         "model.hf_assets_path (or the deprecated model.tokenizer_path) must name a folder that holds Hugging Face tokenizer \
          files such as tokenizer.json. The old tiktoken file tokenizer.model is not read, by torchtitan v0.2 neither.",
+    ),
+    row(
+        "T0413",
+        "dataset without a local path",
+        "torchtitan downloads c4 and c4_validation; titan-run opens no network connection and stops without local data. Set \
+         training.dataset_path, or give `titan-run --dataset-path` when training starts. The build is the same either way.",
     ),
     row(
         "T0420",

@@ -273,6 +273,11 @@ pub enum Stage {
     Kernels,
 }
 
+impl Stage {
+    /// All stages, in the order of the pipeline.
+    pub const ALL: [Self; 4] = [Self::Graph, Self::Sharded, Self::Local, Self::Kernels];
+}
+
 /// A program: one function, or two with gradient accumulation, on a mesh.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Module {

@@ -9,7 +9,8 @@ use crate::autodiff::{self, GRAD_PREFIX};
 use crate::pass::{Changed, NumericsClass, Pass, PassCx};
 use titan_ir::ops::{Add, Reshard};
 use titan_ir::{
-    DType, DiagResult, Func, Init, Layout, LocId, Module, Param, Phase, ResultKind, Role, TensorType, ValueId,
+    DType, DiagResult, Func, Init, Layout, LocId, Module, Param, Phase, ResultKind, Role, Stage, TensorType,
+    ValueId,
 };
 
 /// The pass.
@@ -36,6 +37,10 @@ impl Pass for Accumulate {
 
     fn numerics(&self) -> NumericsClass {
         NumericsClass::Reassociating
+    }
+
+    fn stages(&self) -> &'static [Stage] {
+        &[Stage::Graph]
     }
 
     fn run(&self, module: &mut Module, _cx: &mut PassCx) -> DiagResult<Changed> {

@@ -10,8 +10,8 @@
 use crate::pass::{Changed, NumericsClass, Pass, PassCx};
 use titan_ir::ops::{Add, Cast, Full};
 use titan_ir::{
-    DType, Diag, DiagResult, Dims, Func, LocId, Module, Node, Phase, ResultKind, Role, TensorType, ValueId,
-    Vjp, VjpCx,
+    DType, Diag, DiagResult, Dims, Func, LocId, Module, Node, Phase, ResultKind, Role, Stage, TensorType,
+    ValueId, Vjp, VjpCx,
 };
 
 /// The output that is differentiated.
@@ -40,7 +40,15 @@ impl Pass for Autodiff {
         NumericsClass::Exact
     }
 
+    fn stages(&self) -> &'static [Stage] {
+        &[Stage::Graph]
+    }
+
     fn run(&self, module: &mut Module, cx: &mut PassCx) -> DiagResult<Changed> {
+        let is_grad = |kind: &ResultKind| matches!(kind, ResultKind::Output(n) if n.starts_with(GRAD_PREFIX));
+        if module.funcs.iter().flat_map(|func| &func.results).any(|result| is_grad(&result.kind)) {
+            return Err(Diag::new("T0207", "the program has gradients already"));
+        }
         let mut changed = false;
         for func in &mut module.funcs {
             if let Some(loss) = output(func, LOSS) {

@@ -14,7 +14,7 @@ use crate::collectives::{block_of, collective, from_params, is_carried};
 use crate::pass::{Changed, NumericsClass, Pass, PassCx};
 use order::{Item, order};
 use titan_ir::kernel::CollectiveKind;
-use titan_ir::{AxisId, DType, DiagResult, Func, LocId, Module, Node, Phase, ValueId};
+use titan_ir::{AxisId, DType, DiagResult, Func, LocId, Module, Node, Phase, Stage, ValueId};
 
 /// The pass.
 #[derive(Debug, Clone)]
@@ -42,6 +42,10 @@ impl Pass for BucketCollectives {
 
     fn numerics(&self) -> NumericsClass {
         NumericsClass::Exact
+    }
+
+    fn stages(&self) -> &'static [Stage] {
+        &[Stage::Local]
     }
 
     fn run(&self, module: &mut Module, _cx: &mut PassCx) -> DiagResult<Changed> {

@@ -8,7 +8,7 @@ use crate::place::{Home, Placement, place};
 use indexmap::{IndexMap, IndexSet};
 use titan_ir::kernel::{KernelSpec, Native, RowKernel, Workspace, workspace};
 use titan_ir::plan::{Plan, PlanTensor, Segment};
-use titan_ir::{DiagResult, Func, Init, Layout, Lowering, Module, ResultKind, Role};
+use titan_ir::{DiagResult, Func, Init, Layout, Lowering, Module, ResultKind, Role, Stage};
 
 /// Name of the segment that clears gradient accumulators.
 const CLEAR: &str = "clear";
@@ -55,6 +55,10 @@ impl Pass for EmitPlan {
 
     fn numerics(&self) -> NumericsClass {
         NumericsClass::Exact
+    }
+
+    fn stages(&self) -> &'static [Stage] {
+        &[Stage::Kernels]
     }
 
     fn run(&self, module: &mut Module, cx: &mut PassCx) -> DiagResult<Changed> {

@@ -49,6 +49,10 @@ impl Pass for Fuse {
         NumericsClass::Exact
     }
 
+    fn stages(&self) -> &'static [Stage] {
+        &[Stage::Local]
+    }
+
     fn run(&self, module: &mut Module, _cx: &mut PassCx) -> DiagResult<Changed> {
         for func in &mut module.funcs {
             fuse(func, self.max_operands);

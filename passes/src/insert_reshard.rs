@@ -6,12 +6,13 @@
 
 use crate::layout_choice::{choose, shard_factor};
 use crate::pass::{Changed, NumericsClass, Pass, PassCx};
+use crate::propagate::is_annotated;
 use crate::simplify::remove_dead;
 use std::collections::BTreeMap;
 use titan_ir::id::LocId;
 use titan_ir::ops::Reshard;
 use titan_ir::{
-    AxisId, DiagResult, Func, Layout, Mesh, Module, Node, Op, Phase, Placement, ResultKind, Stage,
+    AxisId, Diag, DiagResult, Func, Layout, Mesh, Module, Node, Op, Phase, Placement, ResultKind, Stage,
     TensorType, ValueId,
 };
 
@@ -32,9 +33,20 @@ impl Pass for InsertReshard {
         NumericsClass::Exact
     }
 
+    fn stages(&self) -> &'static [Stage] {
+        &[Stage::Graph]
+    }
+
     fn run(&self, module: &mut Module, _cx: &mut PassCx) -> DiagResult<Changed> {
         let Module { mesh, funcs, stage } = module;
         for func in funcs {
+            if !is_annotated(mesh, func) {
+                return Err(Diag::new(
+                    "T0216",
+                    "the values do not have the layouts that propagate gives them",
+                )
+                .help("run propagate first"));
+            }
             Inserter::new(mesh, func).run()?;
             // What was repeated in part may be read nowhere else.
             remove_dead(func);

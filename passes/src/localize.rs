@@ -32,6 +32,10 @@ impl Pass for Localize {
         NumericsClass::Reassociating
     }
 
+    fn stages(&self) -> &'static [Stage] {
+        &[Stage::Sharded]
+    }
+
     fn run(&self, module: &mut Module, _cx: &mut PassCx) -> DiagResult<Changed> {
         let Module { mesh, funcs, stage } = module;
         for func in funcs {

@@ -13,6 +13,8 @@ pub enum Step {
     Begin(Stage),
     /// Transform.
     Run(Box<dyn Pass>),
+    /// Transform; the program is complete without it.
+    Optional(Box<dyn Pass>),
     /// Judge.
     Check(Box<dyn Check>),
 }
@@ -21,6 +23,11 @@ impl Step {
     /// A step that runs `pass`.
     pub fn run(pass: impl Pass + 'static) -> Self {
         Self::Run(Box::new(pass))
+    }
+
+    /// A step that runs `pass` unless it is disabled.
+    pub fn optional(pass: impl Pass + 'static) -> Self {
+        Self::Optional(Box::new(pass))
     }
 
     /// A step that runs `check`.
@@ -32,7 +39,7 @@ impl Step {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Begin(_) => "",
-            Self::Run(pass) => pass.name(),
+            Self::Run(pass) | Self::Optional(pass) => pass.name(),
             Self::Check(check) => check.name(),
         }
     }
@@ -47,7 +54,7 @@ pub struct ManagerOptions {
     pub dump_dir: Option<PathBuf>,
     /// Stop after the first step of this name.
     pub stop_after: Option<String>,
-    /// Passes left out.
+    /// Optional passes left out.
     pub disabled: Vec<String>,
 }
 
@@ -109,7 +116,8 @@ impl Report {
 ///
 /// # Errors
 /// What the first failing pass or check finds; T0211 for a name in the options that no step has; T0212 when a dump
-/// cannot be written.
+/// cannot be written; T0214 for a pass that does not take the stage the module is at; T0215 when a step is disabled
+/// that is not optional.
 pub fn run(
     module: &mut Module,
     cx: &mut PassCx,
@@ -130,7 +138,10 @@ pub fn run(
                 ice!("the pipeline begins {stage:?}, the module is {:?}", module.stage)
             }
             Step::Begin(_) => continue,
-            Step::Run(pass) => pass.run(module, cx)?,
+            Step::Run(pass) | Step::Optional(pass) => {
+                check_stage(pass.as_ref(), module)?;
+                pass.run(module, cx)?
+            }
             Step::Check(check) => check.run(module, cx).map(|()| Changed::No)?,
         };
         let time = start.elapsed();
@@ -149,7 +160,7 @@ pub fn run(
             ops: difference(&counts, &now),
         });
         counts = now;
-        if let Step::Run(pass) = step {
+        if let Step::Run(pass) | Step::Optional(pass) = step {
             dump(module, pass.name(), report.steps.len(), options)?;
         }
         if options.stop_after.as_deref() == Some(step.name()) {
@@ -167,7 +178,27 @@ fn check_names(steps: &[Step], options: &ManagerOptions) -> DiagResult<()> {
                 .note(format!("its steps are {}", known.join(", "))));
         }
     }
-    Ok(())
+    let optional = || steps.iter().filter(|step| matches!(step, Step::Optional(_))).map(Step::name);
+    match options.disabled.iter().find(|name| !optional().any(|n| n == *name)) {
+        None => Ok(()),
+        Some(name) => Err(Diag::new("T0215", format!("`{name}` cannot be left out"))
+            .note(format!("these can: {}", optional().collect::<Vec<_>>().join(", ")))),
+    }
+}
+
+fn check_stage(pass: &dyn Pass, module: &Module) -> DiagResult<()> {
+    if pass.stages().contains(&module.stage) {
+        return Ok(());
+    }
+    let stages: Vec<String> = pass.stages().iter().map(Stage::to_string).collect();
+    let message = format!(
+        "pass `{}` needs a module at stage {}, this one is at stage {}",
+        pass.name(),
+        stages.join(" or "),
+        module.stage
+    );
+    Err(Diag::new("T0214", message)
+        .help("run the passes before it first; `titanc opt --list` has their order"))
 }
 
 /// A module a pass has broken is our fault; one that came in broken is the user's.

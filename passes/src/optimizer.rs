@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use titan_ir::ops::{AdamW, Add, Div, Guard, Index, Min, Mul, ReduceSum, Reshard, Sqrt};
 use titan_ir::{
     DType, Decay, Diag, DiagResult, Func, FuncResult, Init, LocId, LrSchedule, Module, Param, Phase,
-    ResultKind, Role, TensorType, ValueId, ice,
+    ResultKind, Role, Stage, TensorType, ValueId, ice,
 };
 
 /// The output with the norm of all gradients before clipping.
@@ -78,6 +78,10 @@ impl Pass for Optimizer {
 
     fn numerics(&self) -> NumericsClass {
         NumericsClass::Exact
+    }
+
+    fn stages(&self) -> &'static [Stage] {
+        &[Stage::Graph]
     }
 
     fn run(&self, module: &mut Module, _cx: &mut PassCx) -> DiagResult<Changed> {

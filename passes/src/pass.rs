@@ -2,7 +2,7 @@
 
 use crate::emit_plan::KernelTable;
 use std::fmt;
-use titan_ir::{Diag, DiagResult, Diags, Module, Plan};
+use titan_ir::{Diag, DiagResult, Diags, Module, Plan, Stage};
 
 /// Whether a pass left the module as it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +38,9 @@ pub trait Pass: fmt::Debug {
 
     /// What it may do to numbers.
     fn numerics(&self) -> NumericsClass;
+
+    /// Stages of the modules it takes; the manager refuses others.
+    fn stages(&self) -> &'static [Stage];
 
     /// Transforms the module. A pass that lifts the module to the next stage sets `module.stage`.
     ///

@@ -49,7 +49,7 @@ pub fn pipeline(options: PipelineOptions) -> Vec<Step> {
         Step::run(accumulate),
         Step::run(optimizer),
         // Now that every consumer is there: the rules that made the nodes above did not look around themselves.
-        Step::run(simplify),
+        Step::optional(simplify),
         // Layouts of weights and batch are known; all others follow. Where neighbours disagree a reshard is inserted,
         // and nothing else moves data between ranks.
         Step::run(Propagate),
@@ -60,15 +60,15 @@ pub fn pipeline(options: PipelineOptions) -> Vec<Step> {
         Step::Begin(Stage::Local),
         // Collectives and activations are explicit: what is worth keeping until backward can be told by bytes. Before
         // fusion, which fuses what is recomputed into its readers; no common subexpressions are merged from here on.
-        Step::run(remat),
+        Step::optional(remat),
         // Recomputed gathers form buckets of their own; which there are is only known now.
-        Step::run(bucket),
-        Step::run(prefetch),
+        Step::optional(bucket),
+        Step::optional(prefetch),
         // Every op is lowered; what a kernel can keep in registers never reaches memory.
         Step::run(fuse),
         Step::Begin(Stage::Kernels),
         // Kernels are final: which order holds least memory can be told.
-        Step::run(Schedule),
+        Step::optional(Schedule),
         // Streams, addresses, instructions.
         Step::run(EmitPlan),
         // Proofs about the plan: independent of what made it, and always run.

@@ -6,7 +6,7 @@
 
 use crate::collectives::from_params;
 use crate::pass::{Changed, NumericsClass, Pass, PassCx};
-use titan_ir::{DiagResult, Func, Module, Node, Op};
+use titan_ir::{DiagResult, Func, Module, Node, Op, Stage};
 
 /// The pass.
 #[derive(Debug, Clone)]
@@ -32,6 +32,10 @@ impl Pass for Prefetch {
 
     fn numerics(&self) -> NumericsClass {
         NumericsClass::Exact
+    }
+
+    fn stages(&self) -> &'static [Stage] {
+        &[Stage::Local]
     }
 
     fn run(&self, module: &mut Module, _cx: &mut PassCx) -> DiagResult<Changed> {

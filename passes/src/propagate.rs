@@ -9,7 +9,7 @@
 
 use crate::layout_choice::choose;
 use crate::pass::{Changed, NumericsClass, Pass, PassCx};
-use titan_ir::{Diag, DiagResult, Func, Layout, Mesh, Module, Op, TensorType};
+use titan_ir::{Diag, DiagResult, Func, Layout, Mesh, Module, Op, Stage, TensorType};
 
 /// The pass.
 #[derive(Debug, Clone, Default)]
@@ -28,6 +28,10 @@ impl Pass for Propagate {
         NumericsClass::Exact
     }
 
+    fn stages(&self) -> &'static [Stage] {
+        &[Stage::Graph]
+    }
+
     fn run(&self, module: &mut Module, _cx: &mut PassCx) -> DiagResult<Changed> {
         let Module { mesh, funcs, .. } = module;
         for func in funcs {
@@ -36,6 +40,13 @@ impl Pass for Propagate {
         }
         Ok(Changed::Yes)
     }
+}
+
+/// Whether the nodes have the layouts this pass gives them.
+pub(crate) fn is_annotated(mesh: &Mesh, func: &Func) -> bool {
+    let mut annotated = func.clone();
+    annotate_nodes(mesh, &mut annotated);
+    annotated.types == func.types
 }
 
 fn annotate_params(mesh: &Mesh, func: &mut Func) -> DiagResult<()> {

@@ -10,7 +10,7 @@ mod policy;
 
 use crate::pass::{Changed, NumericsClass, Pass, PassCx};
 use std::str::FromStr;
-use titan_ir::{DiagResult, Func, Module, Node, Phase, ValueId, Values, ice};
+use titan_ir::{DiagResult, Func, Module, Node, Phase, Stage, ValueId, Values, ice};
 
 /// Activation checkpointing, as torchtitan names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,6 +100,10 @@ impl Pass for Remat {
 
     fn numerics(&self) -> NumericsClass {
         NumericsClass::Exact
+    }
+
+    fn stages(&self) -> &'static [Stage] {
+        &[Stage::Local]
     }
 
     fn run(&self, module: &mut Module, _cx: &mut PassCx) -> DiagResult<Changed> {

@@ -13,7 +13,7 @@ use crate::pass::{Changed, NumericsClass, Pass, PassCx};
 use crate::place::held_bytes;
 use crate::schedule::streams::lowering;
 use titan_ir::kernel::CollectiveKind;
-use titan_ir::{DiagResult, Func, Lowering, Module, Node, Phase, ValueId};
+use titan_ir::{DiagResult, Func, Lowering, Module, Node, Phase, Stage, ValueId};
 
 /// Most nodes a kernel may pass.
 const MAX_DISTANCE: usize = 256;
@@ -33,6 +33,10 @@ impl Pass for Schedule {
 
     fn numerics(&self) -> NumericsClass {
         NumericsClass::Exact
+    }
+
+    fn stages(&self) -> &'static [Stage] {
+        &[Stage::Kernels]
     }
 
     fn run(&self, module: &mut Module, _cx: &mut PassCx) -> DiagResult<Changed> {

@@ -17,7 +17,7 @@ use crate::pass::{Changed, NumericsClass, Pass, PassCx};
 use egg::{EGraph, Id, Runner, SimpleScheduler};
 use std::time::Duration;
 use term::{Context, Term};
-use titan_ir::{DiagResult, Func, Module};
+use titan_ir::{DiagResult, Func, Module, Stage};
 
 /// Rounds of saturation: each shortens a chain of ops by at least one, and chains are short.
 const MAX_ROUNDS: usize = 12;
@@ -43,6 +43,10 @@ impl Pass for Simplify {
 
     fn numerics(&self) -> NumericsClass {
         if self.reassociate { NumericsClass::Reassociating } else { NumericsClass::Exact }
+    }
+
+    fn stages(&self) -> &'static [Stage] {
+        &[Stage::Graph]
     }
 
     fn run(&self, module: &mut Module, _cx: &mut PassCx) -> DiagResult<Changed> {

@@ -56,6 +56,38 @@ fn refuses_names_of_no_step() {
 }
 
 #[test]
+fn only_optional_passes_are_left_out() {
+    let mut module = Decoder::default().module().unwrap();
+    let steps = pipeline(PipelineOptions::default());
+    for name in
+        ["autodiff", "accumulate", "optimizer", "propagate", "localize", "fuse", "emit-plan", "buffers"]
+    {
+        let options = ManagerOptions { disabled: vec![name.to_owned()], ..ManagerOptions::default() };
+        let diags = run(&mut module, &mut PassCx::default(), &steps, &options).unwrap_err();
+        assert_eq!(diags.0.iter().map(|d| d.code).collect::<Vec<_>>(), ["T0215"], "{name}");
+        assert_eq!(diags.0[0].notes, ["these can: simplify, remat, bucket-collectives, prefetch, schedule"]);
+    }
+}
+
+/// Every pass on the program of every stage: it runs or names the stage it needs.
+#[test]
+fn passes_take_the_stages_they_name() {
+    for last in ["optimizer", "insert-reshard", "localize", "fuse"] {
+        let (program, _) =
+            run_with(&ManagerOptions { stop_after: Some(last.to_owned()), ..ManagerOptions::default() });
+        for name in registry::pass_names() {
+            let steps = registry::steps(name).unwrap();
+            let Step::Run(pass) = &steps[0] else { panic!("{name} is a pass") };
+            let takes = pass.stages().contains(&program.stage);
+            let mut module = program.clone();
+            let ran = run(&mut module, &mut PassCx::default(), &steps, &ManagerOptions::default());
+            let refused = ran.is_err_and(|diags| diags.0[0].code == "T0214");
+            assert_eq!(refused, !takes, "{name} after {last}");
+        }
+    }
+}
+
+#[test]
 fn dumps_the_program_after_every_pass() {
     let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("dumps");
     let _ = fs::remove_dir_all(&dir);
@@ -100,6 +132,9 @@ impl Pass for Breaks {
     }
     fn numerics(&self) -> NumericsClass {
         NumericsClass::Exact
+    }
+    fn stages(&self) -> &'static [Stage] {
+        &[Stage::Graph]
     }
     fn run(&self, module: &mut Module, _: &mut PassCx) -> DiagResult<Changed> {
         module.funcs[0].nodes.remove(0);

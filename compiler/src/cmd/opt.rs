@@ -2,7 +2,9 @@
 
 use crate::cli::{CommandResult, OptArgs, note, print, warn};
 use crate::driver::write_file;
-use titan_ir::{Diag, Diags, text};
+use std::path::Path;
+use titan_ir::artifact::MAGIC;
+use titan_ir::{Diag, DiagResult, Diags, text};
 use titan_passes::manager::{self, ManagerOptions};
 use titan_passes::pass::PassCx;
 use titan_passes::registry;
@@ -14,8 +16,7 @@ pub(crate) fn run(args: &OptArgs) -> CommandResult {
     }
     let Some(path) = &args.file else { titan_ir::ice!("clap let a missing file pass") };
     let name = path.display().to_string();
-    let source =
-        std::fs::read_to_string(path).map_err(|e| Diag::new("T0007", format!("cannot read {name}: {e}")))?;
+    let source = read_text(path, &name)?;
     let steps = if args.passes.is_empty() { Vec::new() } else { registry::steps(&args.passes)? };
     let mut module = text::parse(&name, &source)?;
     let mut cx = PassCx::default();
@@ -30,4 +31,14 @@ pub(crate) fn run(args: &OptArgs) -> CommandResult {
         None => print(&printed)?,
     }
     Ok(())
+}
+
+fn read_text(path: &Path, name: &str) -> DiagResult<String> {
+    let unreadable = |reason: String| Diag::new("T0007", format!("cannot read {name}: {reason}"));
+    let bytes = std::fs::read(path).map_err(|e| unreadable(e.to_string()))?;
+    if bytes.starts_with(MAGIC) {
+        return Err(Diag::new("T0008", format!("{name} is an artifact; `titanc inspect` reads it"))
+            .help("`titanc build --dump-ir DIR` writes programs that `titanc opt` reads"));
+    }
+    String::from_utf8(bytes).map_err(|e| unreadable(e.to_string()))
 }

@@ -41,6 +41,19 @@ fn wrong_passes_and_programs_are_refused() {
     assert_eq!(code("opt bad.titan -p dce:fast"), "T0213");
     assert!(code("opt bad.titan -p dce").starts_with("T00"));
     assert_eq!(code("build a.toml --disable-pass fly"), "T0211");
+    assert_eq!(code("build a.toml --disable-pass fuse"), "T0215");
+    assert_eq!(folder.run("build a.toml --emit-ir").code, 0);
+    folder.write("all.titan", folder.run("inspect a.titan --ir").stdout);
+    assert_eq!(code("opt a.titan -p dce"), "T0008");
+    assert_eq!(code("opt all.titan -p dce"), "T0008");
+    folder.write("graph.titan", folder.run("check a.toml --stop-after optimizer").stdout);
+    for pass in ["localize", "fuse", "emit-plan", "propagate,insert-reshard,fuse"] {
+        assert_eq!(code(&format!("opt graph.titan -p {pass}")), "T0214");
+    }
+    folder.write("uncut.titan", folder.run("check a.toml --stop-after simplify --titan.world_size 2").stdout);
+    assert_eq!(code("opt uncut.titan -p insert-reshard"), "T0216");
+    folder.write("grads.titan", folder.run("check a.toml --stop-after autodiff").stdout);
+    assert_eq!(code("opt grads.titan -p autodiff"), "T0207");
     assert_eq!(code("check a.toml --stop-after fly"), "T0211");
 }
 

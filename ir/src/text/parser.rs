@@ -26,6 +26,12 @@ pub fn parse(file: &str, source: &str) -> DiagResult<Module> {
         let func = parser.func(&mut c)?;
         module.funcs.push(func);
     }
+    if *c.peek() == Token::Word("stage") {
+        return Err(c.place(
+            Diag::new("T0008", "another program begins here; a file holds one")
+                .help("keep one of them; `titanc build --dump-ir DIR` writes each to a file of its own"),
+        ));
+    }
     if *c.peek() != Token::End {
         return Err(c.expected("`func` or the end of the file"));
     }

@@ -34,10 +34,16 @@ fn word<T: PartialEq>(words: &[(&'static str, T)], value: &T) -> &'static str {
     words.iter().find(|(_, v)| v == value).map_or("", |(word, _)| word)
 }
 
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(word(&STAGES, self))
+    }
+}
+
 /// The text of a module.
 pub fn print(module: &Module) -> String {
     let axes: Vec<String> = module.mesh.axes.iter().map(|a| format!("{} = {}", a.name, a.size)).collect();
-    let mut text = format!("stage = {}\nmesh = [{}]\n", word(&STAGES, &module.stage), axes.join(", "));
+    let mut text = format!("stage = {}\nmesh = [{}]\n", module.stage, axes.join(", "));
     for func in &module.funcs {
         text.push('\n');
         Printer::new(&module.mesh, func).func(&mut text);

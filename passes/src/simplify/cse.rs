@@ -2,7 +2,7 @@
 
 use crate::pass::{Changed, NumericsClass, Pass, PassCx};
 use std::collections::BTreeMap;
-use titan_ir::{DiagResult, Func, Module, Node, Op, ValueId, Values};
+use titan_ir::{DiagResult, Func, Module, Node, Op, Stage, ValueId, Values};
 
 /// The pass.
 #[derive(Debug, Clone, Default)]
@@ -19,6 +19,10 @@ impl Pass for Cse {
 
     fn numerics(&self) -> NumericsClass {
         NumericsClass::Exact
+    }
+
+    fn stages(&self) -> &'static [Stage] {
+        &Stage::ALL
     }
 
     fn run(&self, module: &mut Module, _cx: &mut PassCx) -> DiagResult<Changed> {

@@ -1,7 +1,7 @@
 //! `dce`: removes nodes nothing reads.
 
 use crate::pass::{Changed, NumericsClass, Pass, PassCx};
-use titan_ir::{DiagResult, Func, Module};
+use titan_ir::{DiagResult, Func, Module, Stage};
 
 /// The pass.
 #[derive(Debug, Clone, Default)]
@@ -18,6 +18,10 @@ impl Pass for Dce {
 
     fn numerics(&self) -> NumericsClass {
         NumericsClass::Exact
+    }
+
+    fn stages(&self) -> &'static [Stage] {
+        &Stage::ALL
     }
 
     fn run(&self, module: &mut Module, _cx: &mut PassCx) -> DiagResult<Changed> {
