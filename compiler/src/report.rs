@@ -104,6 +104,7 @@ fn table(plans: &[PlanInfo], limit: Limit) -> String {
         row(label, &|p| bytes(of(&p.memory)));
     }
     row(&format!("fits {}", limit.name()), &|p| if limit.fits(&p.memory) { "yes" } else { "no" }.to_owned());
+    text.push_str("Gradients, activations and collectives: what is in use at the peak of the step.\n");
     let per_thread = plans.iter().map(|p| p.memory.workspace_per_thread_bytes).max().unwrap_or(0);
     if per_thread > 0 {
         text.push_str(&format!("Each further thread of a rank takes {} of workspace.\n", bytes(per_thread)));

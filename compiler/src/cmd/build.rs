@@ -88,16 +88,28 @@ pub(super) fn must_fit(
     Err(diag.help(advice(registry, source, limit, plan)).into())
 }
 
-/// Says what would help when no plan fits the usual device.
+/// Names the plans that do not fit; says what would help when none does.
 pub(super) fn advise(
     registry: &Registry,
     source: &Source,
     manifest: &Manifest,
     limit: Limit,
 ) -> Result<(), Diags> {
-    let Some(plan) = unfit(manifest, limit) else { return Ok(()) };
+    let Some(plan) = unfit(manifest, limit) else { return print_some_unfit(manifest, limit) };
     let (ranks, advice) = (report::ranks(plan.world_size), advice(registry, source, limit, plan));
     Ok(print(&format!("does not fit in {} on {ranks}; {advice}\n", limit.name()))?)
+}
+
+fn print_some_unfit(manifest: &Manifest, limit: Limit) -> Result<(), Diags> {
+    let (fit, unfit): (Vec<_>, Vec<_>) = manifest.plans.iter().partition(|plan| limit.fits(&plan.memory));
+    if unfit.is_empty() {
+        return Ok(());
+    }
+    let numbers = |plans: Vec<&PlanInfo>| {
+        plans.iter().map(|plan| report::grouped(plan.world_size)).collect::<Vec<_>>().join(" or ")
+    };
+    let (fit, unfit) = (numbers(fit), numbers(unfit));
+    Ok(print(&format!("does not fit in {} with ranks = {unfit}; fits with ranks = {fit}\n", limit.name()))?)
 }
 
 /// The name of the TOML file, or else of the model, in the current folder.

@@ -13,6 +13,7 @@ const CONVERTER_ALIASES: &[(&str, &str)] =
 pub(super) fn apply(values: &mut Values, diags: &mut Diags) {
     rename_converters(values, diags);
     refuse_tokenizer_model(values, diags);
+    warn_of_dataset(values, diags);
     check_ranks(values, diags);
     warn_of_schedule(values, diags);
     explain_unknown_keys(values, diags);
@@ -39,6 +40,18 @@ fn refuse_tokenizer_model(values: &Values, diags: &mut Diags) {
         let message = format!("`model.hf_assets_path` names the tiktoken file {path:?}, which is not read");
         let help = "name a folder with the model's tokenizer.json and tokenizer_config.json";
         diags.push(place(Diag::new("T0412", message), setting.span.as_ref()).help(help));
+    }
+}
+
+/// torchtitan downloads all datasets but the test one.
+fn warn_of_dataset(values: &Values, diags: &mut Diags) {
+    let dataset: String = values.read("training.dataset");
+    let path: Option<String> = values.read("training.dataset_path");
+    if path.is_none() && ["c4", "c4_validation"].contains(&dataset.as_str()) {
+        let message = format!("dataset `{dataset}` has no local path, and titan-run reads local data only");
+        let help = "set training.dataset_path, or give `titan-run --dataset-path`";
+        let span = values.at("training.dataset").span.as_ref();
+        diags.push(place(Diag::warning("T0413", message), span).help(help));
     }
 }
 

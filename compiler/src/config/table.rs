@@ -13,6 +13,8 @@ use super::values::Values;
 
 const LINE: &str = "the step line and --metrics-json show the values";
 const ONE: &str = "set it to 1; data_parallel_shard_degree and data_parallel_replicate_degree use the ranks";
+const ONE_MORE_DATA: &str =
+    "set it to 1; its ranks then take batches of their own: set training.global_batch_size to keep the batch";
 const NO_PYTHON: &str =
     "remove it; models are written in Rust, and [titan.model_args] changes their arguments";
 const NO_CHECKPOINT: &str = "set it to false; `titan-run --init-from FILE.safetensors` starts from weights";
@@ -135,10 +137,10 @@ sections! {
         enable_compiled_autograd: bool = false, Any, AtRest, "Of v0.2.0: backward is always compiled.";
         data_parallel_shard_degree: i64 = -1, MinusOneOr(1), Used, "Ranks that share one copy; -1: all that remain.";
         fsdp_reshard_after_forward: ReshardPolicy = "default", Any, Used, "Whether weights are gathered again for backward.";
-        tensor_parallel_degree: u64 = 1, Min(1), Refused("tensor parallelism", ONE), "Ranks that share each matrix.";
+        tensor_parallel_degree: u64 = 1, Min(1), Refused("tensor parallelism", ONE_MORE_DATA), "Ranks that share each matrix.";
         disable_loss_parallel: bool = false, Any, AtRest, "Gathers the logits under tensor parallelism.";
         enable_async_tensor_parallel: bool = false, Any, AtRest, "Overlaps tensor-parallel communication.";
-        pipeline_parallel_degree: u64 = 1, Min(1), Refused("pipeline parallelism", ONE), "Ranks that share the layers.";
+        pipeline_parallel_degree: u64 = 1, Min(1), Refused("pipeline parallelism", ONE_MORE_DATA), "Ranks that share the layers.";
         module_fqns_per_model_part: Option<Vec<Vec<String>>> = (), Any, AtRest, "Modules of each pipeline stage.";
         pipeline_parallel_first_stage_less_layers: u64 = 1, Any, AtRest, "Layers the embedding counts as.";
         pipeline_parallel_last_stage_less_layers: u64 = 1, Any, AtRest, "Layers the norm and output count as.";
@@ -147,7 +149,7 @@ sections! {
         pipeline_parallel_schedule_csv: Option<String> = "", Any, AtRest, "File with a pipeline schedule.";
         pipeline_parallel_microbatch_size: u64 = 1, Any, AtRest, "Sequences in a pipeline microbatch.";
         pipeline_parallel_expert_parallel_overlap: bool = true, Any, AtRest, "Overlaps expert communication in DualPipeV.";
-        context_parallel_degree: u64 = 1, Min(1), Refused("context parallelism", ONE), "Ranks that share each sequence.";
+        context_parallel_degree: u64 = 1, Min(1), Refused("context parallelism", ONE_MORE_DATA), "Ranks that share each sequence.";
         context_parallel_load_balancer: Option<String> = "headtail", OneOf(&["headtail", "ptrr"]), AtRest,
             "How context parallelism splits a sequence.";
         context_parallel_rotate_method: String = "allgather", OneOf(&["allgather", "alltoall"]), AtRest,

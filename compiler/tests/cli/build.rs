@@ -67,6 +67,21 @@ fn memory_that_is_set_must_suffice() {
 }
 
 #[test]
+fn plans_that_do_not_fit_are_named_beside_one_that_does() {
+    let folder = Folder::with(TINY);
+    let shown = |gib: &str| {
+        // A vocabulary whose embedding, cut over the ranks, is most of the memory.
+        let ran =
+            folder.run(&format!("check a.toml --titan.model_args.vocab_size 4096 --titan.memory_gib {gib}"));
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        ran.stdout
+    };
+    let some = shown("0.004");
+    assert!(some.contains("does not fit in 0.004 GiB with ranks = 1; fits with ranks = 2\n"), "{some}");
+    assert!(!shown("1").contains("does not fit"));
+}
+
+#[test]
 fn size_does_not_grow_with_ranks_and_stays_small() {
     let folder = Folder::new();
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/llama3_8b.toml");

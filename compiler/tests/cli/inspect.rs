@@ -15,6 +15,14 @@ fn an_artifact_at_a_glance() {
 }
 
 #[test]
+fn the_path_of_the_data_is_shown() {
+    let shown = |args: &str| built(args).run("inspect a.titan").stdout;
+    let data = "data:  c4 from /data/c4, tokenizer ";
+    assert!(shown("--training.dataset c4 --training.dataset_path /data/c4").contains(data));
+    assert!(shown("").contains("data:  c4_test, tokenizer "));
+}
+
+#[test]
 fn a_plan_instruction_by_instruction() {
     let shown = built("").run("inspect a.titan --plan 2").stdout;
     let lines: Vec<&str> = shown.lines().collect();

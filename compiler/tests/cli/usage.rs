@@ -19,7 +19,7 @@ fn the_version_names_format_and_llvm() {
 #[test]
 fn codes_and_keys_are_explained() {
     let folder = Folder::new();
-    let commands = ["explain t0402", "explain T9999", "keys clip", "keys lr_scheduler"];
+    let commands = ["explain t0402", "explain T9999", "keys clip", "keys lr_scheduler", "keys n_layers"];
     insta::assert_snapshot!(commands.map(|args| folder.show(args)).join("\n"));
 }
 

@@ -20,7 +20,8 @@ pub(super) fn overview(artifact: &Artifact<'_>, name: &str, len: u64) -> DiagRes
     );
     text.push_str(&summary(manifest, Limit::of_bytes(manifest.run.memory_bytes, target)));
     let data = &manifest.data;
-    let _ = writeln!(text, "\ndata:  {}, tokenizer {}", data.dataset, data.tokenizer_path);
+    let path = data.dataset_path.as_ref().map_or(String::new(), |path| format!(" from {path}"));
+    let _ = writeln!(text, "\ndata:  {}{path}, tokenizer {}", data.dataset, data.tokenizer_path);
     let table = artifact.kernel_table()?;
     let code = artifact.section(KERNEL_IMAGE)?.len() as u64;
     let _ =

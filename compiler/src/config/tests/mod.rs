@@ -9,10 +9,10 @@ mod table;
 
 use crate::config::{Config, Diags, parse};
 
-/// The configuration of a text that must be accepted without a warning.
+/// The configuration of a text that must be accepted without a warning, unless of data that is not given.
 fn accepted(text: &str) -> Config {
     let (config, warnings) = parse("train.toml", text, &[]).unwrap_or_else(|errors| panic!("{errors}"));
-    assert!(warnings.0.is_empty(), "{warnings}");
+    assert!(warnings.0.iter().all(|diag| diag.code == "T0413"), "{warnings}");
     config
 }
 

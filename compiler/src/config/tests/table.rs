@@ -74,6 +74,7 @@ fn support_decides_what_another_value_gives() {
             _ if key.path == "training.steps" || key.path == "lr_scheduler.total_steps" => {
                 assert!(found.iter().all(|code| *code == "T0411"));
             }
+            _ if key.path == "training.dataset" => assert_eq!(found, ["T0413"]),
             _ => assert!(!refused && found.is_empty(), "{}: {found:?}", key.path),
         }
     }
