@@ -22,7 +22,7 @@ pub const MAGIC: &[u8; 8] = b"TITANAOT";
 /// Version of the format; a reader accepts its own only.
 pub const FORMAT_VERSION: u32 = 1;
 
-/// Alignment of every section: sections are mapped, one of them executable.
+/// Alignment of every section: a runtime may map a section by itself.
 pub const PAGE_BYTES: usize = 4096;
 
 /// Section of the [`Manifest`], JSON.
