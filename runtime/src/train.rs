@@ -243,7 +243,7 @@ impl Run<'_> {
                 "T0703",
                 format!(
                     "rank {rank_number} cannot map the {} bytes of its plan: {e}",
-                    plan_bytes(plan, threads)
+                    plan.memory.total_bytes(threads as u64)
                 ),
             )
             .help("use more ranks, or rebuild with a smaller `training.local_batch_size`")
@@ -348,8 +348,4 @@ impl Run<'_> {
         ));
         reporter
     }
-}
-
-fn plan_bytes(plan: &titan_ir::Plan, threads: usize) -> u64 {
-    plan.memory.total_bytes(threads as u64)
 }

@@ -25,7 +25,6 @@ mod values;
 pub use batch::Batch;
 pub use choices::{AcMode, DecayType, OptimizerName, Precision, ReducePrecision, ReshardPolicy, SelectiveAc};
 pub use listing::list_keys;
-pub use lr_schedule::LrSchedule;
 pub use model_args::{ModelArg, ModelArgs};
 pub use overrides::{config_file, split_overrides};
 pub use parallel_dims::ParallelDims;

@@ -1,6 +1,6 @@
 //! Rules beyond one key's type: old names of values, and keys that must agree with others.
 
-use super::lr_schedule::LrSchedule;
+use super::lr_schedule::{lr_schedule, total_steps, wanted_decay};
 use super::value::Value;
 use super::values::{Values, key_index};
 use titan_ir::{Diag, Diags, Span, ice};
@@ -74,27 +74,25 @@ fn check_ranks(values: &Values, diags: &mut Diags) {
 fn warn_of_schedule(values: &Values, diags: &mut Diags) {
     let warmup: u64 = values.read("lr_scheduler.warmup_steps");
     let steps: u64 = values.read("training.steps");
-    let total = values.read::<Option<u64>>("lr_scheduler.total_steps");
-    let schedule = LrSchedule::of_values(values);
+    let (schedule, total) = (lr_schedule(values), total_steps(values));
     let mut warn = |path: &str, message: String| {
         let span = [path, "training.steps", "lr_scheduler.total_steps"]
             .iter()
             .find_map(|path| values.at(path).span.as_ref());
         diags.push(place(Diag::warning("T0411", message), span));
     };
-    if warmup > schedule.total {
-        let message =
-            format!("warm-up of {warmup} steps is cut to the {} steps of the schedule", schedule.total);
+    if warmup > total {
+        let message = format!("warm-up of {warmup} steps is cut to the {total} steps of the schedule");
         warn("lr_scheduler.warmup_steps", message);
     }
-    if let Some(decay) = schedule.wanted_decay(values).filter(|decay| *decay > schedule.decay) {
+    if let Some(decay) = wanted_decay(values).filter(|decay| *decay > schedule.decay) {
         let message = format!(
-            "decay of {decay} steps is cut to {}: warm-up takes {} of {}",
-            schedule.decay, schedule.warmup, schedule.total
+            "decay of {decay} steps is cut to {}: warm-up takes {} of {total}",
+            schedule.decay, schedule.warmup
         );
         warn("lr_scheduler.decay_ratio", message);
     }
-    if let Some(total) = total.filter(|total| *total < steps) {
+    if total < steps {
         let message =
             format!("the schedule ends after {total} of {steps} steps; the rate then stays at its floor");
         warn("lr_scheduler.total_steps", message);

@@ -1,7 +1,6 @@
 //! Options of the passes from the configuration.
 
-use crate::config::{AcMode, Config, DecayType, OptimizerName, ReshardPolicy, SelectiveAc};
-use titan_ir::{Decay, LrSchedule};
+use crate::config::{AcMode, Config, OptimizerName, ReshardPolicy, SelectiveAc};
 use titan_passes::accumulate::Accumulate;
 use titan_passes::bucket_collectives::BucketCollectives;
 use titan_passes::optimizer::Optimizer;
@@ -31,24 +30,8 @@ fn optimizer(config: &Config) -> Optimizer {
         weight_decay: key.weight_decay,
         decoupled: key.name == OptimizerName::AdamW,
         max_norm: config.training.max_norm,
-        schedule: schedule(config),
+        schedule: config.lr_schedule(),
         num_steps: config.training.steps,
-    }
-}
-
-fn schedule(config: &Config) -> LrSchedule {
-    let schedule = config.lr_schedule();
-    LrSchedule {
-        lr: schedule.base_lr,
-        warmup: schedule.warmup,
-        stable: schedule.stable,
-        decay: schedule.decay,
-        kind: match schedule.decay_type {
-            DecayType::Linear => Decay::Linear,
-            DecayType::Sqrt => Decay::Sqrt,
-            DecayType::Cosine => Decay::Cosine,
-        },
-        min_factor: schedule.min_lr_factor,
     }
 }
 

@@ -65,11 +65,6 @@ impl World {
         self.meetings.iter().flatten().chain([&self.everyone]).for_each(Meeting::wake);
     }
 
-    /// Whether a rank has called [`World::stop`].
-    pub fn is_stopped(&self) -> bool {
-        self.stopped.load(Ordering::SeqCst)
-    }
-
     /// The number of a rank's group among the groups along an axis.
     fn group_index(&self, rank: u64, axis: AxisId) -> usize {
         let (stride, size) = (self.mesh.stride(axis), self.mesh.size(axis));
@@ -161,11 +156,6 @@ impl Comm {
     /// Tells every rank to give up.
     pub fn stop(&self) {
         self.world.stop();
-    }
-
-    /// Whether a rank has failed.
-    pub fn is_stopped(&self) -> bool {
-        self.world.is_stopped()
     }
 
     /// Runs a collective along `axis`. Every rank of the group calls it with the same kind, type, and lengths of parts.
