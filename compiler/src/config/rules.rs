@@ -93,8 +93,9 @@ fn warn_of_schedule(values: &Values, diags: &mut Diags) {
         warn("lr_scheduler.decay_ratio", message);
     }
     if total < steps {
+        let end = if schedule.decay == 0 { "peak" } else { "floor" };
         let message =
-            format!("the schedule ends after {total} of {steps} steps; the rate then stays at its floor");
+            format!("the schedule ends after {total} of {steps} steps; the rate then stays at its {end}");
         warn("lr_scheduler.total_steps", message);
     }
 }
