@@ -1,6 +1,7 @@
 //! The language of Titan: types, ops, text form, verifier, reference evaluator, and the plan and artifact formats.
 
 pub mod artifact;
+pub mod ascend;
 pub mod attrs;
 pub mod codes;
 pub mod diag;

@@ -233,6 +233,8 @@ pub struct MemoryReport {
     pub workspace_bytes: u64,
     /// Scratch of kernels, of each thread.
     pub workspace_per_thread_bytes: u64,
+    /// Buffers the communication library allocates for itself, outside the arena.
+    pub communication_bytes: u64,
 }
 
 impl MemoryReport {
@@ -245,6 +247,7 @@ impl MemoryReport {
             + self.activations_bytes
             + self.collectives_bytes
             + self.workspace_bytes
+            + self.communication_bytes
             + self.workspace_per_thread_bytes * num_threads
     }
 }

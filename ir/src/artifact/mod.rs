@@ -34,12 +34,20 @@ pub const KERNEL_TABLE: &str = "kernels.table";
 /// Section of the kernels' code: one position-independent image.
 pub const KERNEL_IMAGE: &str = "kernels.image";
 
+/// Section of the [`DeviceKernels`](crate::ascend::DeviceKernels) of an Ascend artifact, postcard.
+pub const DEVICE_KERNELS: &str = "ascend.kernels";
+
 /// Section of the program's text after each stage; optional.
 pub const IR_TEXT: &str = "ir.text";
 
 /// Section of the plan for a number of ranks, postcard.
 pub fn plan_section(world_size: u64) -> String {
     format!("plan.{world_size}")
+}
+
+/// Section of the Ascend program for a number of ranks, postcard.
+pub fn program_section(world_size: u64) -> String {
+    format!("ascend.{world_size}")
 }
 
 const NAME_BYTES: usize = 24;

@@ -1,9 +1,10 @@
 //! Reading: nothing of a file is believed before its hashes agree.
 
 use super::{
-    ENTRY_BYTES, FIXED_BYTES, FORMAT_VERSION, KERNEL_IMAGE, KERNEL_TABLE, KernelTable, MAGIC, MANIFEST,
-    Manifest, NAME_BYTES, PAGE_BYTES, header_bytes, plan_section,
+    DEVICE_KERNELS, ENTRY_BYTES, FIXED_BYTES, FORMAT_VERSION, KERNEL_IMAGE, KERNEL_TABLE, KernelTable, MAGIC,
+    MANIFEST, Manifest, NAME_BYTES, PAGE_BYTES, header_bytes, plan_section, program_section,
 };
+use crate::ascend::{DeviceKernels, Program};
 use crate::{Diag, DiagResult, Plan};
 use serde::de::DeserializeOwned;
 use std::ops::Range;
@@ -88,6 +89,22 @@ impl<'a> Artifact<'a> {
             )));
         }
         self.decode(&plan_section(world_size))
+    }
+
+    /// The Ascend program for a number of ranks for which [`Artifact::plan`] gives a plan.
+    ///
+    /// # Errors
+    /// T0605 when there is none or it does not decode.
+    pub fn program(&self, world_size: u64) -> DiagResult<Program> {
+        self.decode(&program_section(world_size))
+    }
+
+    /// The generated kernels of an Ascend artifact.
+    ///
+    /// # Errors
+    /// T0605 when the section is missing or does not decode.
+    pub fn device_kernels(&self) -> DiagResult<DeviceKernels> {
+        self.decode(DEVICE_KERNELS)
     }
 
     fn decode<T: DeserializeOwned>(&self, name: &str) -> DiagResult<T> {

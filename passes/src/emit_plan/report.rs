@@ -21,6 +21,7 @@ pub(super) fn report(
     let mut report = MemoryReport {
         workspace_bytes: workspace.shared_bytes,
         workspace_per_thread_bytes: workspace.per_thread_bytes,
+        communication_bytes: 0,
         ..MemoryReport::default()
     };
     let mut buffers = Vec::new();
