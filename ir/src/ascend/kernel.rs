@@ -1,6 +1,6 @@
 //! Generated kernels as they travel to a device.
 
-use super::{Access, Element};
+use super::{Access, Element, TableFill};
 use crate::kernel::RowKernel;
 use serde::{Deserialize, Serialize};
 
@@ -33,8 +33,10 @@ pub struct DeviceKernel {
     pub rows: u64,
     /// Its source, for the device compiler.
     pub mlir: String,
-    /// Pointers of a launch, inputs first.
+    /// Pointers of a launch: one per input of `kernel`, one per table, one per output.
     pub args: Vec<KernelArg>,
+    /// Constants it reads beside the inputs: who launches it gives it addresses of such tables.
+    pub tables: Vec<TableFill>,
     /// Blocks of a launch.
     pub num_blocks: u32,
     /// Code the device compiler made at build; empty if the source is compiled on the device machine.

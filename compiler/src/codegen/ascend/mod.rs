@@ -1,0 +1,3 @@
+//! Programs for Ascend devices.
+
+pub mod kernel;
