@@ -566,6 +566,17 @@ pub const CODES: &[Code] = &[
          An error of the device (507xxx) belongs to work queued earlier than the call that returned it.",
     ),
     row(
+        "T0750",
+        "arguments of a CANN operator do not fit",
+        "An operator of CANN was called by name with values that are not of its parameters' types. The artifact and titan-run \
+         disagree about the operator: build the artifact again with the titanc of this release.",
+    ),
+    row(
+        "T0751",
+        "unknown CANN operator",
+        "The artifact names an operator that this titan-run does not know. Build it again with the titanc of this release.",
+    ),
+    row(
         "T0800",
         "unknown dataset",
         "training.dataset names one of torchtitan's datasets: c4_test, c4 or c4_validation. For text of your own keep one of \

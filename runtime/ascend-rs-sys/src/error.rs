@@ -38,6 +38,17 @@ pub enum Error {
         /// What `aclGetRecentErrMsg` said on this thread just afterwards.
         message: Option<String>,
     },
+    /// T0750: the arguments are not those of the operator.
+    #[error("{operator} {fault}")]
+    Arguments {
+        /// The operator.
+        operator: &'static str,
+        /// What is wrong.
+        fault: String,
+    },
+    /// T0751: the table has no such operator.
+    #[error("no operator is called {0}")]
+    UnknownOperator(String),
 }
 
 impl Error {
@@ -47,6 +58,8 @@ impl Error {
             Self::LibraryNotFound { .. } => "T0740",
             Self::SymbolMissing { .. } => "T0741",
             Self::Call { .. } => "T0742",
+            Self::Arguments { .. } => "T0750",
+            Self::UnknownOperator(_) => "T0751",
         }
     }
 }

@@ -91,6 +91,7 @@ pub mod aclnn {
     use super::acl::Acl;
     use crate::error::Error;
     use crate::library::{Kind, Library, Since, Symbol};
+    use crate::operator::Operator;
     use crate::search::Search;
     use crate::types::{self, *};
     use std::ffi::{c_char, c_int, c_void};
@@ -107,6 +108,14 @@ pub mod aclnn {
         /// T0740 if none is found or loads.
         pub fn load(search: &Search, acl: &Acl) -> Result<Self, Error> {
             Library::open(Kind::Aclnn, search, SYMBOLS, acl.messages()).map(Self)
+        }
+
+        /// The operator called `name`, such as `aclnnMm`: to be called with values whose types are known only at run time.
+        ///
+        /// # Errors
+        /// T0751 if the table has none of that name, T0741 if this CANN lacks it.
+        pub fn operator(&self, name: &str) -> Result<Operator<'_>, Error> {
+            Operator::find(&self.0, name)
         }
     }
 

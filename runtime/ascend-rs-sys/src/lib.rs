@@ -34,6 +34,7 @@ mod error;
 mod functions;
 mod kinds;
 mod library;
+mod operator;
 mod search;
 #[expect(non_camel_case_types, non_snake_case, reason = "types and constants have the vendor's names")]
 pub mod types;
@@ -44,4 +45,5 @@ pub use functions::aclnn::{self, Aclnn};
 pub use functions::hccl::{self, Hccl};
 pub use functions::nnopbase::{self, Nnopbase};
 pub use library::Since;
+pub use operator::{Kind, Operator, Value};
 pub use search::Search;

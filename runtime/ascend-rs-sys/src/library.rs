@@ -168,14 +168,20 @@ impl Library {
     /// `F` is the type of that function.
     pub(crate) unsafe fn function<F: Copy>(&self, index: usize) -> Result<F, Error> {
         const { assert!(size_of::<F>() == size_of::<*mut c_void>(), "a pointer to a function") };
+        let address = self.address(index)?;
+        // SAFETY: the sizes are equal, and the caller vouches for the type.
+        Ok(unsafe { std::mem::transmute_copy::<*mut c_void, F>(&address) })
+    }
+
+    /// Where the function at `index` of the table is.
+    pub(crate) fn address(&self, index: usize) -> Result<*mut c_void, Error> {
         let mut address = self.addresses[index].load(Ordering::Relaxed);
         if address.is_null() {
             let symbol = &self.symbols[index];
             address = self.find(symbol.name).ok_or_else(|| self.missing(symbol.name, symbol.since))?;
             self.addresses[index].store(address, Ordering::Relaxed);
         }
-        // SAFETY: the sizes are equal, and the caller vouches for the type.
-        Ok(unsafe { std::mem::transmute_copy::<*mut c_void, F>(&address) })
+        Ok(address)
     }
 
     /// Makes an error of a status that is not 0. The message is this thread's last, so it is read here and now.

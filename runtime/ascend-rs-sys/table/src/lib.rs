@@ -19,6 +19,7 @@
 
 pub mod c_type;
 pub mod conformance;
+pub mod dispatch;
 pub mod headers;
 pub mod layout;
 pub mod model;
