@@ -18,6 +18,7 @@ const LONGER: &[(&str, usize)] = &[("ir/src/codes.rs", 1500)];
 const EDGES: &[(&str, &[&str])] = &[
     ("ascend-rs-sys", &[]),
     ("ascend-rs-table", &[]),
+    ("host-cann", &["ascend-rs-sys"]),
     ("titan-ir", &[]),
     ("titan-passes", &["titan-ir"]),
     ("titanc", &["titan-ir", "titan-passes"]),

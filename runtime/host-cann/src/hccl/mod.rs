@@ -1,0 +1,3 @@
+//! Collectives.
+
+pub(crate) mod exports;

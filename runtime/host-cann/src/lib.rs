@@ -1,0 +1,35 @@
+//! A host implementation of CANN's C interface: the ACL runtime with graph capture, the aclnn operators and HCCL.
+//!
+//! It is a shared library that is reached as CANN is, by opening it at run time, and in no other way. Its functions have the
+//! prototypes of the table that the bindings are made from; a function it does not implement it does not export.
+//!
+//! It is *honest*: what CANN leaves undefined is an error here. Tasks run late and in an order drawn from a seed; device memory
+//! starts as NaN and is taken away when it is freed; every range of every task must be inside one allocation; two accesses that
+//! no event or synchronisation orders are a fault that names both; a handle is not mistaken for another that had its place.
+//!
+//! | variable | meaning | default |
+//! |---|---|---|
+//! | `HOST_CANN_SOC` | the device | `Ascend910B3` |
+//! | `HOST_CANN_DEVICES` | number of devices | 8 |
+//! | `HOST_CANN_SEED` | seed of the order of tasks | 0 |
+//! | `HOST_CANN_STRICT` | `1`: an error inside a capture ruins it, a leak aborts | 0 |
+//! | `HOST_CANN_STATS` | file that gets one line of counts at `aclFinalize` | none |
+
+#[expect(non_snake_case, reason = "functions have the vendor's names")]
+mod api;
+mod boundary;
+#[expect(
+    non_snake_case,
+    clippy::missing_safety_doc,
+    clippy::too_many_arguments,
+    reason = "functions have the vendor's names and arguments, and the vendor's documentation says what they require"
+)]
+pub mod exports;
+mod fault;
+mod handles;
+mod hccl;
+mod nnopbase;
+mod operators;
+mod span;
+mod task;
+mod value;

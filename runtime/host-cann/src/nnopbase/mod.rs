@@ -1,0 +1,3 @@
+//! Descriptors and executors of operators.
+
+pub(crate) mod exports;
