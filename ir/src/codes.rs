@@ -449,6 +449,12 @@ pub const CODES: &[Code] = &[
          for by accumulation, or more ranks. Without titan.memory_gib the plan is compared with 64 GiB and only reported.",
     ),
     row(
+        "T0530",
+        "kernel that no operators compute",
+        "A generated kernel addresses an operand in a way for which the vendor's operators have no equivalent, and the device compiler's \
+         subset does not hold it either. Programs that titanc makes from models never do. Please report it with the configuration.",
+    ),
+    row(
         "T0600",
         "artifact cannot be read",
         "The file is missing, unreadable, or on a file system that forbids executable mappings.",
