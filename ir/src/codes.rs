@@ -455,6 +455,46 @@ pub const CODES: &[Code] = &[
          subset does not hold it either. Programs that titanc makes from models never do. Please report it with the configuration.",
     ),
     row(
+        "T0540",
+        "device compiler cannot be run",
+        "TITAN_BISHENGIR or PATH names a `bishengir-compile` that is missing, not executable, or does not answer `--version`. Correct \
+         TITAN_BISHENGIR (the program, or the folder it is in), or unset it: without a device compiler the source of the kernels \
+         stays in the artifact and is compiled on the device machine.",
+    ),
+    row(
+        "T0541",
+        "device compiler refuses a kernel",
+        "The device compiler ended with an error; the notes are its own. Titan generates only what version 1.2.0 accepts: with another \
+         version, `--ascend-kernels=aclnn` uses the vendor's operators instead of generated kernels.",
+    ),
+    row(
+        "T0542",
+        "device compiler crashed",
+        "The device compiler ended by a signal or an internal check. `--ascend-kernels=aclnn` needs no device compiler.",
+    ),
+    row(
+        "T0543",
+        "device compiler does not end",
+        "Compiling a kernel takes about a second; the device compiler was stopped after two minutes. Is the machine out of memory, or \
+         the program a wrapper that waits for input?",
+    ),
+    row(
+        "T0544",
+        "device compiler wrote no object",
+        "The device compiler reported success, but its output file is missing or empty.",
+    ),
+    row(
+        "T0545",
+        "back end of the device compiler is missing",
+        "`bishengir-compile` alone only translates kernels; `hivmc`, which makes device code, comes with the CANN toolkit. Source the \
+         toolkit's set_env.sh, or unset TITAN_BISHENGIR to compile the kernels on the device machine.",
+    ),
+    row(
+        "T0546",
+        "no room for the device compiler's files",
+        "The folder for temporary files (TMPDIR, else /tmp) cannot be written.",
+    ),
+    row(
         "T0600",
         "artifact cannot be read",
         "The file is missing, unreadable, or on a file system that forbids executable mappings.",

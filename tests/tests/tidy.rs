@@ -19,10 +19,11 @@ const EDGES: &[(&str, &[&str])] = &[
     ("ascend-rs-sys", &[]),
     ("ascend-rs-table", &[]),
     ("host-cann", &["ascend-rs-sys"]),
+    ("titan-device-compiler", &["titan-ir"]),
     ("titan-ir", &[]),
     ("titan-passes", &["titan-ir"]),
-    ("titanc", &["titan-ir", "titan-passes"]),
-    ("titan-run", &["titan-ir"]),
+    ("titanc", &["titan-device-compiler", "titan-ir", "titan-passes"]),
+    ("titan-run", &["titan-device-compiler", "titan-ir"]),
 ];
 
 /// Crates that must not be linked into `titan-run`.
