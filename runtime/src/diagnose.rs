@@ -1,119 +1,49 @@
-//! After a step met a value that is not finite: run it again, one instruction at a time, and name the first such value.
-//!
-//! Nothing of the state has been written when a guard stops a step, so the second run computes what the first did.
+//! Values that are not finite: where they were found, and what to say of them.
 
-use crate::exec::Rank;
-use crate::host::Host;
-use titan_ir::artifact::KernelTable;
-use titan_ir::kernel::{CollectiveKind, RowKernel, Store};
-use titan_ir::plan::{Action, Address, Domain, Instr};
+use crate::device::{Device, RankError};
+use titan_ir::kernel::CollectiveKind;
+use titan_ir::plan::{Action, Instr};
 use titan_ir::{DType, Diag, Phase, Plan, Role};
 
 /// Where a step was stopped.
-#[derive(Debug, Clone, Copy)]
-pub struct Stop {
-    /// Step, from 1.
-    pub step: u64,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stop {
     /// Segment of the guard.
-    pub segment: usize,
-    /// Its instruction.
-    pub instr: usize,
+    pub(crate) segment: usize,
+    /// Its instruction in the plan.
+    pub(crate) instr: usize,
 }
 
-/// The first value of a rank that is not finite, and when it was written: segment, microbatch, instruction from 1; 0 is before the step.
+/// The first value of a rank that is not finite, and when it was written: segment, microbatch, place in the segment from 1; 0 is
+/// before the step.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Finding {
-    order: (usize, u64, usize),
-    what: String,
+pub(crate) struct Finding {
+    pub(crate) order: (usize, u64, usize),
+    pub(crate) what: String,
 }
 
 impl Finding {
     /// The message of the earliest finding of all ranks.
-    pub fn diag(&self, rank: u64, at: Stop) -> Diag {
-        Diag::new("T0710", format!("step {}: {}", at.step, self.what))
-            .at(format!("rank {rank}, step {}", at.step))
+    pub(crate) fn diag(&self, rank: u64, step: u64) -> Diag {
+        Diag::new("T0710", format!("step {step}: {}", self.what))
+            .at(format!("rank {rank}, step {step}"))
             .note("the step was stopped before the optimizer: weights and optimizer state are those of the step before")
-            .help(match (self.order, at.step) {
+            .help(match (self.order, step) {
                 ((0, 0, 0), 1) => "look at the weights the run started from",
                 _ => "lower `optimizer.lr`, lengthen `lr_scheduler.warmup_steps`, or look at the data of this step",
             })
     }
 }
 
-/// A buffer an instruction writes.
-struct Written {
-    address: Address,
-    dtype: DType,
-    len: u64,
+/// A value that is not finite: result of an instruction, element of that, value.
+pub(crate) struct Bad {
+    pub(crate) result: usize,
+    pub(crate) element: u64,
+    pub(crate) value: f32,
 }
 
-/// Runs the step again and gives this rank's first value that is not finite.
-pub(crate) fn find(
-    rank: &Rank,
-    plan: &Plan,
-    kernels: &KernelTable,
-    host: &Host,
-    at: Stop,
-) -> Option<Finding> {
-    host.begin(at.step);
-    let mut found = stored_value(rank, plan);
-    for (index, segment) in plan.segments.iter().enumerate().take(at.segment + 1) {
-        let end = if index == at.segment { at.instr } else { segment.instrs.len() };
-        for microbatch in 0..segment.repeat {
-            host.load(microbatch as usize);
-            for (i, instr) in segment.instrs[..end].iter().enumerate() {
-                // A rank that fails here ends the search for all.
-                if rank.run_instr(index, i).is_err() {
-                    return found;
-                }
-                if found.is_none() {
-                    let what = first_bad(rank, kernels, instr).map(|bad| describe(plan, instr, &bad));
-                    found = what.map(|what| Finding { order: (index, microbatch, i + 1), what });
-                }
-            }
-        }
-    }
-    found
-}
-
-/// What the last update wrote that is not finite: no later step would find it.
-pub(crate) fn after_last_step(rank: &Rank, plan: &Plan) -> Option<Diag> {
-    let finding = stored_value(rank, plan)?;
-    let what = finding.what.replace("before the step", "after the last step");
-    Some(
-        Diag::new("T0710", what)
-            .at(format!("rank {}", rank.comm.rank))
-            .note("the weights are not saved")
-            .help("lower `optimizer.lr`, or raise `optimizer.eps`"),
-    )
-}
-
-/// A weight or optimizer value that is not finite before the step.
-fn stored_value(rank: &Rank, plan: &Plan) -> Option<Finding> {
-    let stored =
-        plan.tensors.iter().filter(|t| matches!(t.role, Some(Role::Param | Role::Optimizer | Role::Buffer)));
-    stored.filter(|t| t.dtype == DType::F32).find_map(|t| {
-        let written = Written { address: t.address, dtype: t.dtype, len: t.size_bytes / 4 };
-        let (_, value) = scan(rank, &written)?;
-        let what = format!("`{}` holds {value} before the step", t.name);
-        Some(Finding { order: (0, 0, 0), what })
-    })
-}
-
-struct Bad {
-    result: usize,
-    element: u64,
-    value: f32,
-}
-
-fn first_bad(rank: &Rank, kernels: &KernelTable, instr: &Instr) -> Option<Bad> {
-    written(rank, kernels, &instr.action)
-        .iter()
-        .enumerate()
-        .find_map(|(result, w)| scan(rank, w).map(|(element, value)| Bad { result, element, value }))
-}
-
-fn describe(plan: &Plan, instr: &Instr, bad: &Bad) -> String {
+/// What an instruction did wrong, in words.
+pub(crate) fn describe(plan: &Plan, instr: &Instr, bad: &Bad) -> String {
     let phase = match instr.phase {
         Phase::Forward => "the forward pass",
         Phase::Backward => "the backward pass",
@@ -123,6 +53,44 @@ fn describe(plan: &Plan, instr: &Instr, bad: &Bad) -> String {
     let kind = action_name(&instr.action);
     let Bad { result, element, value } = bad;
     format!("`{path}` ({kind}) gives {value} in {phase}, first at element {element} of result {result}")
+}
+
+/// What the last update wrote that is not finite: no later step would find it.
+///
+/// # Errors
+/// When the device does not give its state.
+pub(crate) fn after_last_step(
+    device: &dyn Device,
+    plan: &Plan,
+    rank: u64,
+) -> Result<Option<Diag>, RankError> {
+    let Some(finding) = stored_value(device, plan)? else { return Ok(None) };
+    let what = finding.what.replace("before the step", "after the last step");
+    let diag = Diag::new("T0710", what)
+        .at(format!("rank {rank}"))
+        .note("the weights are not saved")
+        .help("lower `optimizer.lr`, or raise `optimizer.eps`");
+    Ok(Some(diag))
+}
+
+/// A weight or optimizer value that is not finite before the step.
+///
+/// # Errors
+/// When the device does not give its state.
+pub(crate) fn stored_value(device: &dyn Device, plan: &Plan) -> Result<Option<Finding>, RankError> {
+    let stored =
+        plan.tensors.iter().filter(|t| matches!(t.role, Some(Role::Param | Role::Optimizer | Role::Buffer)));
+    for tensor in stored.filter(|t| t.dtype == DType::F32) {
+        let mut bad = None;
+        device.read_state(tensor, tensor.size_bytes / 4, &mut |values| {
+            bad = values.iter().copied().find(|value| !value.is_finite());
+        })?;
+        if let Some(value) = bad {
+            let what = format!("`{}` holds {value} before the step", tensor.name);
+            return Ok(Some(Finding { order: (0, 0, 0), what }));
+        }
+    }
+    Ok(None)
 }
 
 /// A word for what an instruction does.
@@ -144,83 +112,5 @@ pub(crate) fn action_name(action: &Action) -> &'static str {
         Action::Guard { .. } => "guard",
         Action::Record { .. } => "record",
         Action::Wait { .. } => "wait",
-    }
-}
-
-fn written(rank: &Rank, kernels: &KernelTable, action: &Action) -> Vec<Written> {
-    match action {
-        Action::Launch { kernel, args, domain } => {
-            let kernel = &kernels.kernels[*kernel as usize];
-            row_outputs(kernel, &args[kernel.inputs.len()..], *domain)
-        }
-        Action::Contract { spec, epilogue: Some((kernel, args)), .. } => {
-            let kernel = &kernels.kernels[*kernel as usize];
-            let domain = Domain::Rows { rows: spec.m, cols: spec.n, grain: spec.m };
-            row_outputs(kernel, &args[kernel.inputs.len() - 1..], domain)
-        }
-        Action::Contract { spec, c, .. } => {
-            c.iter().map(|&address| Written { address, dtype: spec.out, len: spec.m * spec.n }).collect()
-        }
-        Action::Attention { spec, args } => {
-            let queries = spec.batch * spec.q_tokens * spec.heads;
-            vec![
-                Written { address: args[3], dtype: spec.dtype, len: queries * spec.head_dim },
-                Written { address: args[4], dtype: DType::F32, len: queries },
-            ]
-        }
-        Action::AttentionGrad { spec, args } => {
-            let queries = spec.batch * spec.q_tokens * spec.heads * spec.head_dim;
-            let keys = spec.batch * spec.kv_tokens * spec.kv_heads * spec.head_dim;
-            let result = |(&address, len)| Written { address, dtype: spec.dtype, len };
-            args[6..].iter().zip([queries, keys, keys]).map(result).collect()
-        }
-        Action::ScatterAdd { spec, args } => {
-            vec![Written { address: args[2], dtype: spec.out, len: spec.num * spec.cols }]
-        }
-        Action::Collective { kind, axis, dtype, parts } => {
-            let ranks = rank.comm.group(*axis).num_ranks() as u64;
-            let len = |src_len: u64| match kind {
-                CollectiveKind::AllGather => src_len * ranks,
-                CollectiveKind::ReduceScatter(_) => src_len / ranks,
-                CollectiveKind::AllReduce(_) | CollectiveKind::AllToAll => src_len,
-            };
-            parts.iter().map(|p| Written { address: p.dst, dtype: *dtype, len: len(p.src_len) }).collect()
-        }
-        _ => Vec::new(),
-    }
-}
-
-fn row_outputs(kernel: &RowKernel, addresses: &[Address], domain: Domain) -> Vec<Written> {
-    let (rows, all) = match domain {
-        Domain::Rows { rows, cols, .. } => (rows, rows * cols),
-        Domain::Flat { len, chunk } => (len.div_ceil(chunk), len),
-    };
-    let len = |store: Store| match store {
-        Store::Full => all,
-        Store::Row => rows,
-        Store::ColSum { block_rows } => rows.div_ceil(block_rows) * (all / rows.max(1)),
-    };
-    let outputs = kernel.outputs.iter().zip(addresses);
-    outputs.map(|(o, &address)| Written { address, dtype: o.dtype, len: len(o.store) }).collect()
-}
-
-/// The first element that is not finite, and its value.
-fn scan(rank: &Rank, written: &Written) -> Option<(u64, f32)> {
-    let at = rank.memory.at(written.address, written.len * written.dtype.size_bytes() as u64);
-    let len = written.len as usize;
-    let bad = |(i, value): (usize, f32)| (!value.is_finite()).then_some((i as u64, value));
-    // SAFETY: the buffer is this rank's, aligned, and no kernel runs.
-    unsafe {
-        match written.dtype {
-            DType::F32 => {
-                let values = std::slice::from_raw_parts(at.cast::<f32>(), len);
-                values.iter().copied().enumerate().find_map(bad)
-            }
-            DType::Bf16 => {
-                let values = std::slice::from_raw_parts(at.cast::<u16>(), len);
-                values.iter().map(|&v| crate::kernels::bf16::widen(v)).enumerate().find_map(bad)
-            }
-            DType::I32 => None,
-        }
     }
 }

@@ -14,7 +14,21 @@ pub struct Loaded {
     pub manifest: Manifest,
     /// The plan for this run's ranks.
     pub plan: Plan,
-    /// What each generated kernel computes.
+    /// What executes it.
+    pub code: Code,
+}
+
+/// What executes a plan on a device.
+#[derive(Debug)]
+pub enum Code {
+    /// On the CPU.
+    Cpu(CpuCode),
+}
+
+/// The generated kernels of a CPU artifact.
+#[derive(Debug)]
+pub struct CpuCode {
+    /// What each computes.
     pub kernels: KernelTable,
     /// Their code.
     pub image: Image,
@@ -48,7 +62,7 @@ pub fn load(path: &Path, world_size: u64) -> DiagResult<Loaded> {
     // SAFETY: all hashes agree and the machine has the features.
     let image = unsafe { Image::map(&bytes[artifact.image_range().map_err(at)?], kernels.entries.clone()) }
         .map_err(unreadable)?;
-    Ok(Loaded { manifest: artifact.manifest.clone(), plan, kernels, image })
+    Ok(Loaded { manifest: artifact.manifest.clone(), plan, code: Code::Cpu(CpuCode { kernels, image }) })
 }
 
 /// Plans and kernels have no promise of their own across releases: both programs are of one.

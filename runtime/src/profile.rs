@@ -2,8 +2,8 @@
 
 use crate::diagnose::action_name;
 use crate::exec::Profile;
-use crate::load::Loaded;
 use std::collections::BTreeMap;
+use std::fmt::Write;
 use titan_ir::plan::Instr;
 use titan_ir::{Phase, Plan};
 
@@ -16,8 +16,8 @@ struct Line {
     traffic_bytes: u64,
 }
 
-/// Prints a table: one line per kind of instruction, the slowest first.
-pub fn print(profile: &Profile, plan: &Plan, loaded: &Loaded, num_threads: usize) {
+/// A table: one line per kind of instruction, the slowest first. `what` says what ran them.
+pub(crate) fn table(profile: &Profile, plan: &Plan, what: &str) -> String {
     let steps = profile.num_steps.max(1);
     let mut lines: BTreeMap<String, Line> = BTreeMap::new();
     for (segment, spent) in plan.segments.iter().zip(&profile.spent_ns) {
@@ -33,16 +33,17 @@ pub fn print(profile: &Profile, plan: &Plan, loaded: &Loaded, num_threads: usize
     lines.sort_by_key(|(_, line)| std::cmp::Reverse(line.spent_ns));
     let total_ns: u64 = lines.iter().map(|(_, line)| line.spent_ns).sum();
     let flops: u64 = lines.iter().map(|(_, line)| line.flops).sum();
-    println!(
-        "profile of rank 0: {steps} steps, {num_threads} threads, {} kernels, {:.3} s and {:.1} GFLOP a step",
-        loaded.kernels.kernels.len(),
+    let mut out = format!(
+        "profile of rank 0: {steps} steps, {what}, {:.3} s and {:.1} GFLOP a step\n",
         total_ns as f64 * 1e-9,
         flops as f64 * 1e-9
     );
-    println!("{:>7} {:>9} {:>6} {:>9} {:>8}  what", "share", "ms/step", "calls", "GFLOP/s", "GB/s");
+    let _ =
+        writeln!(out, "{:>7} {:>9} {:>6} {:>9} {:>8}  what", "share", "ms/step", "calls", "GFLOP/s", "GB/s");
     for (label, line) in &lines {
         let ns = line.spent_ns.max(1) as f64;
-        println!(
+        let _ = writeln!(
+            out,
             "{:>6.2}% {:>9.3} {:>6} {:>9.1} {:>8.1}  {label}",
             100.0 * ns / total_ns.max(1) as f64,
             ns * 1e-6,
@@ -51,6 +52,7 @@ pub fn print(profile: &Profile, plan: &Plan, loaded: &Loaded, num_threads: usize
             line.traffic_bytes as f64 / ns
         );
     }
+    out
 }
 
 /// Phase, module path with layer numbers as `*`, and kind.

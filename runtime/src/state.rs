@@ -1,11 +1,13 @@
 //! First values of a rank's state, and its weights at the end.
 
 use crate::cli::Options;
-use crate::exec::Rank;
+use crate::device::{Device, RankError};
+use crate::pool::Pool;
 use crate::weights::{NamedTensor, Weights, write_safetensors};
 use safetensors::Dtype;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 use titan_ir::artifact::{HfName, Manifest};
 use titan_ir::plan::PlanTensor;
 use titan_ir::{Diag, DiagResult, Mesh, Placement, Plan, Role};
@@ -16,15 +18,26 @@ const CHUNK_LEN: usize = 1 << 14;
 /// Gives every state tensor of a rank its first value: drawn, computed, or read from a file.
 ///
 /// # Errors
-/// T084x when `--init-from` does not hold the model's weights.
-pub fn initialize(rank: &Rank, plan: &Plan, options: &Options, manifest: &Manifest) -> DiagResult<()> {
+/// T084x when `--init-from` does not hold the model's weights; what the device says when it does not take them.
+pub(crate) fn initialize(
+    device: &mut dyn Device,
+    rank: u64,
+    plan: &Plan,
+    options: &Options,
+    manifest: &Manifest,
+) -> Result<(), RankError> {
     let seed = options.seed.unwrap_or(manifest.run.seed);
     let given = options.init_from.as_deref().map(|path| Given::open(path, plan, manifest)).transpose()?;
     for tensor in plan.tensors.iter().filter(|t| matches!(t.role, Some(role) if role != Role::Input)) {
-        match &given {
-            Some(given) if tensor.role == Some(Role::Param) => given.read(rank, &plan.mesh, tensor)?,
-            _ => draw(rank, &plan.mesh, tensor, seed),
-        }
+        let rows = local_rows(&plan.mesh, rank, tensor);
+        let len = (rows.end - rows.start) * row_len(tensor);
+        device.write_state(tensor, len, &mut |out, pool| match &given {
+            Some(given) if tensor.role == Some(Role::Param) => given.read(tensor, rows.clone(), out),
+            _ => {
+                draw(pool, tensor, rows.start * row_len(tensor), seed, out);
+                Ok(())
+            }
+        })?;
     }
     Ok(())
 }
@@ -50,20 +63,11 @@ fn row_len(tensor: &PlanTensor) -> u64 {
     tensor.global_dims.iter().skip(1).product()
 }
 
-#[expect(clippy::mut_from_ref, reason = "the mapping is not part of the rank's borrow")]
-fn values<'a>(rank: &'a Rank, tensor: &PlanTensor, len: u64) -> &'a mut [f32] {
-    let at = rank.memory.at(tensor.address, len * 4).cast();
-    // SAFETY: the tensor is this rank's f32 state, aligned, and no kernel runs.
-    unsafe { std::slice::from_raw_parts_mut(at, len as usize) }
-}
-
-fn draw(rank: &Rank, mesh: &Mesh, tensor: &PlanTensor, seed: u64) {
-    let rows = local_rows(mesh, rank.comm.rank, tensor);
-    let first = rows.start * row_len(tensor);
-    let out = values(rank, tensor, (rows.end - rows.start) * row_len(tensor));
+/// Draws the elements of a tensor from number `first`.
+fn draw(pool: &Pool, tensor: &PlanTensor, first: u64, seed: u64, out: &mut [f32]) {
     let len = out.len();
     let base = Shared(out.as_mut_ptr());
-    rank.pool.run(len.div_ceil(CHUNK_LEN), &|task, _| {
+    pool.run(len.div_ceil(CHUNK_LEN), &|task, _| {
         let base = { base };
         let start = task * CHUNK_LEN;
         // SAFETY: chunk `task` of the tensor, written by this task alone.
@@ -109,11 +113,9 @@ impl<'a> Given<'a> {
         })
     }
 
-    fn read(&self, rank: &Rank, mesh: &Mesh, tensor: &PlanTensor) -> DiagResult<()> {
+    fn read(&self, tensor: &PlanTensor, rows: Range<u64>, out: &mut [f32]) -> DiagResult<()> {
         let (name, rope_heads) = self.name_of(tensor)?;
-        let rows = local_rows(mesh, rank.comm.rank, tensor);
         let row_len = row_len(tensor) as usize;
-        let out = values(rank, tensor, (rows.end - rows.start) * row_len as u64);
         let Some(heads) = rope_heads else {
             return self.weights.read_rows_f32(&name, rows.start as usize..rows.end as usize, out);
         };
@@ -142,32 +144,57 @@ fn match_name(pattern: &str, name: &str, replacement: &str) -> Option<String> {
     layer.bytes().all(|b| b.is_ascii_digit()).then(|| replacement.replace('*', layer))
 }
 
-/// Writes the whole weights as f32, gathered over the ranks that share them: rank 0 of every sharded axis writes.
-///
-/// # Errors
-/// T084x when the file cannot be written.
-pub fn save_weights(ranks: &[Rank], plan: &Plan, path: &Path) -> DiagResult<()> {
-    let params = || plan.tensors.iter().filter(|t| t.role == Some(Role::Param));
-    let whole: Vec<(Vec<u8>, Vec<usize>)> = params()
-        .map(|tensor| {
+/// The whole weights, as the ranks bring them together.
+#[derive(Debug)]
+pub(crate) struct Gathered(Vec<Mutex<Vec<u8>>>);
+
+fn params(plan: &Plan) -> impl Iterator<Item = &PlanTensor> {
+    plan.tensors.iter().filter(|t| t.role == Some(Role::Param))
+}
+
+impl Gathered {
+    /// Nothing yet.
+    pub(crate) fn new(plan: &Plan) -> Self {
+        Self(params(plan).map(|_| Mutex::default()).collect())
+    }
+
+    /// Adds a rank's parts.
+    ///
+    /// # Errors
+    /// When the device does not give them.
+    pub(crate) fn add(&self, device: &dyn Device, rank: u64, plan: &Plan) -> Result<(), RankError> {
+        for (tensor, whole) in params(plan).zip(&self.0) {
             let row_bytes = row_len(tensor) as usize * 4;
-            let mut bytes = vec![0; tensor.global_dims.iter().product::<u64>() as usize * 4];
-            for rank in ranks {
-                let rows = local_rows(&plan.mesh, rank.comm.rank, tensor);
-                let part = values(rank, tensor, (rows.end - rows.start) * row_len(tensor));
+            let rows = local_rows(&plan.mesh, rank, tensor);
+            device.read_state(tensor, (rows.end - rows.start) * row_len(tensor), &mut |part| {
+                let mut whole = whole.lock().unwrap_or_else(PoisonError::into_inner);
+                whole.resize(tensor.global_dims.iter().product::<u64>() as usize * 4, 0);
                 let place = rows.start as usize * row_bytes..rows.end as usize * row_bytes;
-                bytes[place].copy_from_slice(bytemuck::cast_slice(part));
-            }
-            (bytes, tensor.global_dims.iter().map(|&d| d as usize).collect())
-        })
-        .collect();
-    let named = params().zip(&whole).map(|(tensor, (data, shape))| NamedTensor {
-        name: &tensor.name,
-        dtype: Dtype::F32,
-        shape,
-        data,
-    });
-    write_safetensors(path, &named.collect::<Vec<_>>())
+                whole[place].copy_from_slice(bytemuck::cast_slice(part));
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Writes them as f32.
+    ///
+    /// # Errors
+    /// T084x when the file cannot be written.
+    pub(crate) fn save(self, plan: &Plan, path: &Path) -> DiagResult<()> {
+        let whole =
+            self.0.into_iter().map(|whole| whole.into_inner().unwrap_or_else(PoisonError::into_inner));
+        let whole: Vec<(Vec<u8>, Vec<usize>)> = whole
+            .zip(params(plan))
+            .map(|(bytes, tensor)| (bytes, tensor.global_dims.iter().map(|&d| d as usize).collect()))
+            .collect();
+        let named = params(plan).zip(&whole).map(|(tensor, (data, shape))| NamedTensor {
+            name: &tensor.name,
+            dtype: Dtype::F32,
+            shape,
+            data,
+        });
+        write_safetensors(path, &named.collect::<Vec<_>>())
+    }
 }
 
 #[cfg(test)]

@@ -1,18 +1,20 @@
 //! The training loop: every rank is a thread, rank 0 speaks.
 
 use crate::cli::Options;
-use crate::comm::{Comm, Stopped, World};
+use crate::comm::{Comm, World};
+use crate::device::cpu::Cpu;
+use crate::device::{Device, RankError, StepError};
 use crate::diagnose::{self, Finding, Stop};
-use crate::exec::{Memory, Profile, Rank, Step, StepError};
 use crate::host::{Data, Host, num_microbatches, tensor};
-use crate::load::{Loaded, load};
+use crate::load::{Code, Loaded, load};
 use crate::metrics::{Reporter, info, wants_color, warning, with_commas};
 use crate::placement::{Placement, allowed_cpus};
 use crate::pool::Pool;
-use crate::{interrupt, kernels, memory, outputs, profile, state};
+use crate::state::{self, Gathered};
+use crate::{interrupt, memory, outputs};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Mutex, PoisonError};
-use titan_ir::{DType, Diag, DiagResult};
+use titan_ir::{Diag, DiagResult};
 
 /// Runs `titan-run`.
 ///
@@ -43,32 +45,19 @@ pub fn run(options: &Options) -> DiagResult<()> {
         leaving: Barrier::new(num_ranks),
         stop_at: AtomicU64::new(u64::MAX),
         failure: Mutex::new(None),
+        weights: options.save_weights.as_ref().map(|_| Gathered::new(&loaded.plan)),
+        profile: Mutex::new(None),
     };
     run.announce();
-    let ranks = run.run_ranks(num_ranks);
-    match run.failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        None => {
-            let interrupted = run.stop_at.into_inner() != u64::MAX;
-            finish(options, &loaded, &ranks, interrupted)
-        }
+    run.run_ranks(num_ranks);
+    let failure = run.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
+    match failure {
+        None => run.finish(),
         Some(Failure { rank, diag, .. }) if num_ranks > 1 => {
             Err(diag.note(format!("rank {rank} failed, so all {num_ranks} stopped")))
         }
         Some(Failure { diag, .. }) => Err(diag),
     }
-}
-
-/// What is left to do when all ranks have run to the end.
-fn finish(options: &Options, loaded: &Loaded, ranks: &[Rank], interrupted: bool) -> DiagResult<()> {
-    if let Some(path) = &options.save_weights {
-        state::save_weights(ranks, &loaded.plan, path)?;
-        info(&format!("Saved the weights to {}", path.display()));
-    }
-    if let Some(profile) = ranks.first().and_then(|rank| rank.profile.as_ref()) {
-        profile::print(profile, &loaded.plan, loaded, ranks[0].pool.num_threads());
-    }
-    info(if interrupted { "Training interrupted" } else { "Training completed" });
-    Ok(())
 }
 
 fn check_steps(options: &Options, loaded: &Loaded) -> DiagResult<u64> {
@@ -121,6 +110,10 @@ struct Run<'a> {
     stop_at: AtomicU64,
     /// The failure to report: the earliest of its kind, of the lowest rank.
     failure: Mutex<Option<Failure>>,
+    /// The trained weights, if they are to be saved.
+    weights: Option<Gathered>,
+    /// Where the time of rank 0 went, if that was asked for.
+    profile: Mutex<Option<String>>,
 }
 
 /// What a rank found.
@@ -129,26 +122,6 @@ struct Failure {
     /// Where in the step, when it is about a value of a step.
     finding: Option<Finding>,
     diag: Diag,
-}
-
-/// Why a rank ended early.
-enum RankError {
-    /// It found something.
-    Failed(Box<(Option<Finding>, Diag)>),
-    /// Another rank did.
-    Stopped,
-}
-
-impl From<Diag> for RankError {
-    fn from(diag: Diag) -> Self {
-        Self::Failed(Box::new((None, diag)))
-    }
-}
-
-impl From<Stopped> for RankError {
-    fn from(_: Stopped) -> Self {
-        Self::Stopped
-    }
 }
 
 /// A rank's thread on its way out: its memory stays until no other rank can be reading it.
@@ -184,11 +157,25 @@ impl Run<'_> {
         }
     }
 
-    /// Runs every rank in a thread of its own and gives those that ran to the end.
+    /// What is left to do when all ranks have run to the end.
+    fn finish(self) -> DiagResult<()> {
+        if let (Some(path), Some(weights)) = (&self.options.save_weights, self.weights) {
+            weights.save(&self.loaded.plan, path)?;
+            info(&format!("Saved the weights to {}", path.display()));
+        }
+        if let Some(profile) = self.profile.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            print!("{profile}");
+        }
+        let interrupted = self.stop_at.into_inner() != u64::MAX;
+        info(if interrupted { "Training interrupted" } else { "Training completed" });
+        Ok(())
+    }
+
+    /// Runs every rank in a thread of its own.
     ///
     /// # Panics
     /// When a rank did.
-    fn run_ranks(&self, num_ranks: usize) -> Vec<Rank> {
+    fn run_ranks(&self, num_ranks: usize) {
         std::thread::scope(|scope| {
             let spawn = |rank: usize| {
                 let thread = std::thread::Builder::new().name(format!("titan-rank-{rank}"));
@@ -202,24 +189,24 @@ impl Run<'_> {
                 })
             };
             let threads: Vec<_> = (0..num_ranks).map(spawn).collect();
-            let joined = threads.into_iter().map(|thread| thread.join());
-            joined.filter_map(|rank| rank.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
-        })
+            for thread in threads {
+                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            }
+        });
     }
 
-    fn rank_thread(&self, number: u64) -> Option<Rank> {
-        let mut rank = None;
-        // Dropped before the rank.
-        let _leaving = Leaving(self);
-        match self.run_rank(Comm::new(&self.world, number), &mut rank) {
-            Ok(()) => rank.take(),
-            Err(RankError::Stopped) => None,
-            Err(RankError::Failed(failed)) => {
-                let (finding, diag) = *failed;
-                self.fail(Failure { rank: number, finding, diag });
-                self.world.stop();
-                None
-            }
+    fn rank_thread(&self, number: u64) {
+        let mut device = None;
+        let leaving = Leaving(self);
+        let result = self.run_rank(Comm::new(&self.world, number), &mut device);
+        if let Err(RankError::Failed(failed)) = result {
+            let (finding, diag) = *failed;
+            self.fail(Failure { rank: number, finding, diag });
+            self.world.stop();
+        }
+        drop(leaving);
+        if let Some(Err(diag)) = device.map(Device::close) {
+            self.fail(Failure { rank: number, finding: None, diag });
         }
     }
 
@@ -232,75 +219,74 @@ impl Run<'_> {
         }
     }
 
-    /// Runs the rank of `comm`, which is kept in `rank`.
-    fn run_rank(&self, comm: Comm, rank: &mut Option<Rank>) -> Result<(), RankError> {
-        let (rank_number, loaded, options) = (comm.rank, self.loaded, self.options);
+    /// Runs the rank of `comm`, whose device is kept in `place`.
+    fn run_rank<'a>(&'a self, comm: Comm, place: &mut Option<Box<dyn Device + 'a>>) -> Result<(), RankError> {
+        let (rank, loaded, options) = (comm.rank, self.loaded, self.options);
         let plan = &loaded.plan;
-        let threads = self.placement.threads_per_rank;
-        let pool = Pool::new(threads, self.placement.cpus_of(rank_number as usize));
-        let memory = Memory::map(plan, threads).map_err(|e| {
-            Diag::new(
-                "T0703",
-                format!(
-                    "rank {rank_number} cannot map the {} bytes of its plan: {e}",
-                    plan.memory.total_bytes(threads as u64)
-                ),
-            )
-            .help("use more ranks, or rebuild with a smaller `training.local_batch_size`")
-        })?;
-        let step = Step::bind(plan, &memory, &loaded.image, &comm);
-        let profile = (options.profile && rank_number == 0).then(|| Profile::new(&step));
-        let rank = rank.insert(Rank { comm, pool, memory, step, profile });
-        state::initialize(rank, plan, options, &loaded.manifest)?;
+        let device = &mut **place.insert(self.open(&comm)?);
+        state::initialize(device, rank, plan, options, &loaded.manifest)?;
         let mut host = Host::new(&self.data, rank)?;
-        if rank.comm.rank == 0 {
+        if rank == 0 {
             info(&format!("Training on {}", host.summary()));
         }
-        let peak = if rank_number == 0 { kernels::peak::peak(&rank.pool, self.compute_dtype()) } else { 1.0 };
-        let mut reporter = (rank_number == 0).then(|| self.reporter(rank, peak));
-        rank.comm.barrier()?;
+        let mut reporter = (rank == 0).then(|| self.reporter(device));
+        comm.barrier()?;
         if let Some(reporter) = &mut reporter {
             reporter.start();
         }
-        self.train(rank, &mut host, &mut reporter)?;
-        if let Some(diag) = diagnose::after_last_step(rank, plan) {
+        self.train(&comm, device, &mut host, &mut reporter)?;
+        if let Some(diag) = diagnose::after_last_step(device, plan, rank)? {
             return Err(diag.into());
         }
-        rank.comm.barrier()?;
+        comm.barrier()?;
+        if let Some(weights) = &self.weights {
+            weights.add(device, rank, plan)?;
+        }
+        if rank == 0 {
+            *self.profile.lock().unwrap_or_else(PoisonError::into_inner) = device.profile();
+        }
         Ok(())
+    }
+
+    /// Makes a rank's device.
+    fn open<'a>(&'a self, comm: &Comm) -> DiagResult<Box<dyn Device + 'a>> {
+        let placement = &self.placement;
+        let pool = Pool::new(placement.threads_per_rank, placement.cpus_of(comm.rank as usize));
+        let profiled = self.options.profile && comm.rank == 0;
+        match &self.loaded.code {
+            Code::Cpu(code) => Ok(Box::new(Cpu::new(self.loaded, code, comm.clone(), pool, profiled)?)),
+        }
     }
 
     fn train(
         &self,
-        rank: &mut Rank,
+        comm: &Comm,
+        device: &mut dyn Device,
         host: &mut Host,
         reporter: &mut Option<Reporter>,
     ) -> Result<(), RankError> {
         for step in 1..=self.steps {
-            if rank.comm.rank == 0 && interrupt::requested() {
+            if comm.rank == 0 && interrupt::requested() {
                 self.stop_at.fetch_min(step, Ordering::SeqCst);
             }
-            rank.comm.barrier()?;
+            comm.barrier()?;
             if self.stop_at.load(Ordering::SeqCst) <= step {
-                if rank.comm.rank == 0 {
+                if comm.rank == 0 {
                     info(&format!("Interrupted: stopping after step {}", step - 1));
                 }
                 return Ok(());
             }
             host.fetch()?;
-            if rank.comm.rank == 0 {
+            if comm.rank == 0 {
                 host.take_warnings().iter().for_each(|diag| warning(&diag.message));
             }
-            match host.run_step(rank, step) {
+            match device.step(&host.inputs(step)) {
                 Ok(()) => {}
-                Err(StepError::Stopped) => return Err(RankError::Stopped),
-                Err(StepError::NotFinite { segment, instr }) => {
-                    let at = Stop { step, segment, instr };
-                    return Err(self.explain(rank, host, at)?);
-                }
+                Err(StepError::Ended(error)) => return Err(error),
+                Err(StepError::NotFinite(at)) => return Err(self.explain(comm, device, host, step, at)?),
             }
             if let Some(reporter) = reporter {
-                let [loss, grad_norm, lr] = host.outputs();
+                let [loss, grad_norm, lr] = device.outputs();
                 reporter.step(step, loss, grad_norm, lr).map_err(|e| {
                     let path = self.options.metrics_json.clone().unwrap_or_default();
                     outputs::unwritable("T0704", "--metrics-json", &path, &e)
@@ -311,24 +297,26 @@ impl Run<'_> {
     }
 
     /// Finds the value that stopped a step. Every rank searches; the earliest finding is reported.
-    fn explain(&self, rank: &Rank, host: &Host, at: Stop) -> Result<RankError, Stopped> {
-        let finding = diagnose::find(rank, &self.loaded.plan, &self.loaded.kernels, host, at);
-        let [loss, grad_norm, _] = host.outputs();
-        let unknown = || {
-            Diag::new("T0710", format!("step {}: loss {loss}, grad_norm {grad_norm}: not finite", at.step))
-        };
-        let diag = finding.as_ref().map_or_else(unknown, |f| f.diag(rank.comm.rank, at));
-        let failure = Failure { rank: rank.comm.rank, finding: finding.clone(), diag: diag.clone() };
-        self.fail(failure);
-        rank.comm.barrier()?;
+    fn explain(
+        &self,
+        comm: &Comm,
+        device: &mut dyn Device,
+        host: &Host,
+        step: u64,
+        at: Stop,
+    ) -> Result<RankError, RankError> {
+        let [loss, grad_norm, _] = device.outputs();
+        let finding = device.explain(&host.inputs(step), at)?;
+        let unknown =
+            || Diag::new("T0710", format!("step {step}: loss {loss}, grad_norm {grad_norm}: not finite"));
+        let diag = finding.as_ref().map_or_else(unknown, |f| f.diag(comm.rank, step));
+        self.fail(Failure { rank: comm.rank, finding: finding.clone(), diag: diag.clone() });
+        comm.barrier()?;
         Ok(RankError::Failed(Box::new((finding, diag))))
     }
 
-    fn compute_dtype(&self) -> DType {
-        DType::from_name(&self.loaded.manifest.run.compute_dtype).unwrap_or(DType::F32)
-    }
-
-    fn reporter(&self, rank: &Rank, peak_flops: f64) -> Reporter {
+    fn reporter(&self, device: &dyn Device) -> Reporter {
+        let peak_flops = device.peak_flops();
         let manifest = &self.loaded.manifest;
         let tokens = tensor(&self.loaded.plan.tensors, "tokens");
         let microbatches = num_microbatches(&self.loaded.plan);
@@ -337,9 +325,9 @@ impl Run<'_> {
         reporter.tokens_per_step = tokens.local_dims.iter().product::<u64>() * microbatches;
         reporter.flops_per_token = manifest.model.flops_per_token;
         reporter.peak_flops = peak_flops;
-        reporter.memory_bytes = rank.memory.len_bytes();
+        reporter.memory_bytes = device.memory_bytes();
         reporter.json_path.clone_from(&self.options.metrics_json);
-        reporter.capacity_bytes = memory::machine_bytes() / self.options.world_size();
+        reporter.capacity_bytes = device.capacity_bytes();
         info(&format!("Peak FLOPS used for computing MFU: {peak_flops:.3e}"));
         info(&format!(
             "Training starts at step 1, with local batch size {}, gradient accumulation steps {microbatches}, \

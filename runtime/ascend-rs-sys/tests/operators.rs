@@ -29,7 +29,7 @@ fn value(kind: Kind, i: usize) -> Value {
         Kind::I32 => Value::I32(-70_000 - n as i32),
         Kind::I64 => Value::I64(-(1 << 40) - n),
         Kind::U64 => Value::U64(u64::MAX - n as u64),
-        Kind::Bool => Value::Bool(i % 2 == 0),
+        Kind::Bool => Value::Bool(i.is_multiple_of(2)),
         Kind::Type => Value::Type(aclDataType(-(n as i32))),
     }
 }
