@@ -28,11 +28,13 @@ pub const BLOCK_ROWS: u64 = 32;
 pub struct Fuse {
     /// Most operands and results of a generated kernel; 0 keeps every op a kernel of its own.
     pub max_operands: usize,
+    /// Whether a contraction may take a kernel as its epilogue.
+    pub epilogues: bool,
 }
 
 impl Default for Fuse {
     fn default() -> Self {
-        Self { max_operands: 24 }
+        Self { max_operands: 24, epilogues: true }
     }
 }
 
@@ -55,7 +57,7 @@ impl Pass for Fuse {
 
     fn run(&self, module: &mut Module, _cx: &mut PassCx) -> DiagResult<Changed> {
         for func in &mut module.funcs {
-            fuse(func, self.max_operands);
+            fuse(func, *self);
         }
         module.stage = Stage::Kernels;
         Ok(Changed::Yes)
@@ -63,10 +65,10 @@ impl Pass for Fuse {
 }
 
 /// Fuses one function.
-fn fuse(func: &mut Func, max_operands: usize) {
+fn fuse(func: &mut Func, options: Fuse) {
     let units = unit::Units::of(func);
-    let mut groups = group::Groups::new(func, &units, max_operands);
-    if max_operands > 0 {
+    let mut groups = group::Groups::new(func, &units, options);
+    if options.max_operands > 0 {
         for pair in pairs::pairs(func, &units) {
             groups.merge(pair.a, pair.b);
         }

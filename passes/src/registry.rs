@@ -71,6 +71,7 @@ const PASSES: &[(&str, MakePass)] = &[
     ("fuse", |args| {
         let mut pass = Fuse::default();
         args.set("operands", &mut pass.max_operands)?;
+        args.set("epilogues", &mut pass.epilogues)?;
         Ok(Box::new(pass))
     }),
     ("schedule", |_| Ok(Box::new(Schedule))),

@@ -24,7 +24,7 @@ use titan_tests::decoder::Decoder;
 use titan_tests::run::State;
 use titan_tests::state::sample_state;
 
-const NO_FUSION: Fuse = Fuse { max_operands: 0 };
+const NO_FUSION: Fuse = Fuse { max_operands: 0, epilogues: false };
 
 fn run(module: &mut Module, passes: &[&dyn Pass]) {
     for pass in passes {

@@ -1,5 +1,6 @@
 //! Groups of nodes that become one kernel, and when two of them may merge.
 
+use super::Fuse;
 use super::order::Order;
 use super::unit::{Source, Unit, Units};
 use titan_ir::kernel::fragment::Result as Out;
@@ -65,7 +66,7 @@ pub(super) struct Group {
 pub(super) struct Groups<'a> {
     func: &'a Func,
     units: &'a Units,
-    max_operands: usize,
+    options: Fuse,
     order: Order,
     /// One per representative of `order`.
     groups: Vec<Group>,
@@ -76,7 +77,7 @@ pub(super) struct Groups<'a> {
 
 impl<'a> Groups<'a> {
     /// Every node a group.
-    pub(super) fn new(func: &'a Func, units: &'a Units, max_operands: usize) -> Self {
+    pub(super) fn new(func: &'a Func, units: &'a Units, options: Fuse) -> Self {
         let mut readers = vec![Vec::new(); func.num_values()];
         let mut edges = Vec::new();
         for n in (0..func.nodes.len()).filter(|&n| units.live[n]) {
@@ -90,7 +91,7 @@ impl<'a> Groups<'a> {
         func.results.iter().for_each(|r| is_result[r.value.index()] = true);
         let groups = (0u32..).zip(&units.units).map(|(n, unit)| Group::of(n, unit)).collect();
         let order = Order::new(func.nodes.len(), edges.into_iter());
-        Self { func, units, max_operands, order, groups, readers, is_result }
+        Self { func, units, options, order, groups, readers, is_result }
     }
 
     /// Merges the groups of two nodes if they may be one kernel.
@@ -126,14 +127,16 @@ impl<'a> Groups<'a> {
             return None;
         }
         let contract = a.contract.or(b.contract);
-        if contract.is_some() && (whole_rows || !matches!(domain, Domain::Rows(..))) {
+        if contract.is_some()
+            && (whole_rows || !self.options.epilogues || !matches!(domain, Domain::Rows(..)))
+        {
             return None;
         }
         let mut members: Vec<u32> = a.members.iter().chain(&b.members).copied().collect();
         members.sort_unstable();
         let fits = members.len() <= MAX_MEMBERS
             && members.iter().all(|&n| self.reads_fit(n, &members))
-            && self.num_operands(&members) <= self.max_operands;
+            && self.num_operands(&members) <= self.options.max_operands;
         fits.then_some(Group { members, domain: Some(domain), contract, whole_rows })
     }
 

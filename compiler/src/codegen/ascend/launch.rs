@@ -1,10 +1,10 @@
 //! Launches of generated kernels: a kernel for the device compiler, one operator of the vendor, or a sequence of operators.
 
-use super::{KernelStyle, Lowering, kernel};
+use super::{KernelStyle, Lowering, fallback, kernel};
 use titan_ir::ascend::Call;
 use titan_ir::kernel::RowKernel;
 use titan_ir::plan::Domain;
-use titan_ir::{Diag, DiagResult, ice};
+use titan_ir::{DiagResult, ice};
 
 /// A generated kernel on operands.
 #[derive(Debug, Clone, Copy)]
@@ -38,7 +38,7 @@ pub(super) fn launch(
     if lowering.options.style == KernelStyle::Fused && generated(lowering, &launch) {
         return Ok(());
     }
-    Err(Diag::new("T0530", "no operators compute this kernel"))
+    fallback::fallback(&mut lowering.emitter, &launch)
 }
 
 /// Emits generated kernels, if the device compiler's subset holds all pieces of the launch.

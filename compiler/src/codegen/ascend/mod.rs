@@ -12,6 +12,7 @@
 
 mod arena;
 mod emitter;
+mod fallback;
 pub mod kernel;
 mod launch;
 mod native;
