@@ -19,6 +19,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("ascend-rs-sys", &[]),
     ("ascend-rs-table", &[]),
     ("host-cann", &["ascend-rs-sys"]),
+    ("host-bishengir", &["titan-ir"]),
     ("titan-device-compiler", &["titan-ir"]),
     ("titan-ir", &[]),
     ("titan-passes", &["titan-ir"]),
