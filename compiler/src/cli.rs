@@ -66,6 +66,8 @@ pub(crate) struct BuildArgs {
     #[arg(long)]
     pub(crate) emit_ir: bool,
     #[command(flatten)]
+    pub(crate) device: DeviceArgs,
+    #[command(flatten)]
     pub(crate) passes: PassArgs,
 }
 
@@ -75,7 +77,28 @@ pub(crate) struct CheckArgs {
     /// The configuration
     pub(crate) file: Option<PathBuf>,
     #[command(flatten)]
+    pub(crate) device: DeviceArgs,
+    #[command(flatten)]
     pub(crate) passes: PassArgs,
+}
+
+/// What the step is compiled for: short forms of keys, which win over them.
+#[derive(Debug, Args)]
+pub(crate) struct DeviceArgs {
+    /// Device to compile for, as titan.target: cpu, Ascend910B3, ...
+    #[arg(long, value_name = "NAME")]
+    pub(crate) target: Option<String>,
+    /// What computes on an Ascend device, as titan.ascend_kernels: aclnn or fused
+    #[arg(long, value_name = "STYLE")]
+    pub(crate) ascend_kernels: Option<String>,
+}
+
+impl DeviceArgs {
+    /// The same as overrides.
+    pub(crate) fn overrides(&self) -> Vec<String> {
+        let keys = [("titan.target", &self.target), ("titan.ascend_kernels", &self.ascend_kernels)];
+        keys.iter().filter_map(|(key, value)| Some(format!("--{key}={}", value.as_ref()?))).collect()
+    }
 }
 
 /// How passes are run and watched.

@@ -344,6 +344,12 @@ pub const CODES: &[Code] = &[
          training.dataset_path, or give `titan-run --dataset-path` when training starts. The build is the same either way.",
     ),
     row(
+        "T0414",
+        "key of another device",
+        "titan.ascend_kernels and titan.ascend_workspace_mib say how a program for an Ascend device is made. The target is a CPU, so \
+         they make no difference.",
+    ),
+    row(
         "T0420",
         "parallel degrees do not match the number of ranks",
         "data_parallel_replicate_degree x data_parallel_shard_degree x context_parallel_degree x tensor_parallel_degree x \
@@ -420,7 +426,7 @@ pub const CODES: &[Code] = &[
         "T0501",
         "unknown target",
         "titan.target is not a device this compiler knows, or it is `cpu` on a machine whose processor runs none of the CPU \
-         targets.",
+         targets. Names are read in any case; no Ascend device or software is needed to build for one.",
     ),
     row(
         "T0502",
@@ -446,7 +452,114 @@ pub const CODES: &[Code] = &[
         "plan does not fit",
         "titan.memory_gib says how much memory a rank has, and every plan needs more. Nothing is written and the exit code is 3. The \
          help names the cheapest change that was planned and found to fit: recomputing activations, smaller microbatches made up \
-         for by accumulation, or more ranks. Without titan.memory_gib the plan is compared with 64 GiB and only reported.",
+         for by accumulation, or more ranks. Without titan.memory_gib the plan is compared with the memory of the device \
+         and only reported: 64 GiB for a CPU; for an Ascend device its memory less 3.1 GiB that driver and runtime are taken to keep.",
+    ),
+    row(
+        "T0550",
+        "stream or event that does not exist",
+        "A program for an Ascend device names a stream or event beyond those it declares. A fault of the compiler: \
+         nothing is written. Please report it with the configuration.",
+    ),
+    row(
+        "T0551",
+        "work outside of the capture",
+        "A part of the step is captured as one graph that begins on stream 0. Work of another stream joins it only after \
+         that stream has waited for an event recorded in the part; before, it would run at once and be missing from every \
+         replay. A fault of the compiler: please report it with the configuration.",
+    ),
+    row(
+        "T0552",
+        "wait for an event outside of the capture",
+        "A captured stream can wait only for events recorded in the same capture before. A fault of the compiler: please \
+         report it with the configuration.",
+    ),
+    row(
+        "T0553",
+        "stream that does not join",
+        "The last call of every side stream of a part must be a record that stream 0 waits for, directly or through other \
+         streams; else the device's runtime discards the capture. A fault of the compiler: please report it with the \
+         configuration.",
+    ),
+    row(
+        "T0554",
+        "too many streams",
+        "A device has 1984 streams. Every graph takes one per stream of the program, one more for each 2048 tasks of a \
+         queue, and some for its collectives. The number is an estimate from above.",
+    ),
+    row(
+        "T0555",
+        "too many events",
+        "A device has 65536 events, and every record of every graph may take one.",
+    ),
+    row(
+        "T0556",
+        "too many graphs with collectives",
+        "Where AI CPUs unfold collectives, a device runs at most 6 graphs that have some. Every guard and every segment \
+         of the step ends a graph.",
+    ),
+    row(
+        "T0557",
+        "operator that cannot be captured",
+        "The operator reads data back to the host, copies data from it, or compiles on it, which a capture refuses. The \
+         help names what does the same inside a capture.",
+    ),
+    row(
+        "T0558",
+        "collective that cannot be captured",
+        "Which collectives a capture may hold depends on the device and on what unfolds them: HCCL_OP_EXPANSION_MODE. \
+         With HCCL's own choice all that titanc uses can be captured.",
+    ),
+    row(
+        "T0559",
+        "value that a replay cannot change",
+        "Arguments that the host passes by value are part of the captured graph: a learning rate or seed given so would \
+         be the same in every step. Operators that take it as a tensor read it anew.",
+    ),
+    row(
+        "T0560",
+        "unordered accesses on the device",
+        "The independent check of an Ascend program found two calls of different streams that touch the same bytes, one \
+         of them writing, without an event between them. It is a fault of the compiler: nothing is written. Please report \
+         it with the configuration.",
+    ),
+    row(
+        "T0561",
+        "address outside of its region",
+        "Every operand of a call lies in one region of the arena: state, step, a table or scratch, at the alignment the \
+         library asks for. The check found one that does not, or regions that overlap. A fault of the compiler: please \
+         report it with the configuration.",
+    ),
+    row(
+        "T0562",
+        "constant table is written",
+        "Tables are filled once, when the program is loaded. A fault of the compiler: please report it with the \
+         configuration.",
+    ),
+    row(
+        "T0563",
+        "workspace of another stream",
+        "Operators of a stream use that stream's workspace and nothing else may: the next operator overwrites it. A fault \
+         of the compiler: please report it with the configuration.",
+    ),
+    row(
+        "T0564",
+        "read of memory nothing has written",
+        "A call of an Ascend program reads bytes before any call writes them. A fault of the compiler: please report it \
+         with the configuration.",
+    ),
+    row(
+        "T0565",
+        "access the plan does not make",
+        "The calls that an instruction of the plan became may read what it reads, write what it writes, and use scratch \
+         among themselves. The check found one that does more. A fault of the compiler: please report it with the \
+         configuration.",
+    ),
+    row(
+        "T0566",
+        "program that leaves out a part of the plan",
+        "Something the plan writes, guards or communicates is missing in the Ascend program, or in another order. A fault \
+         of the compiler: please report it with the configuration.",
     ),
     row(
         "T0530",

@@ -13,6 +13,7 @@ use titan_ir::{Diag, Diags};
 
 pub(crate) fn run(registry: &Registry, args: BuildArgs, overrides: Vec<String>) -> CommandResult {
     let start = Instant::now();
+    let overrides = [overrides, args.device.overrides()].concat();
     let source = Source { file: args.file, overrides };
     check_output(&source, args.output.as_deref())?;
     let prepared = prepare(registry, &source)?;

@@ -8,6 +8,7 @@ use crate::model::Registry;
 use crate::report;
 
 pub(crate) fn run(registry: &Registry, args: CheckArgs, overrides: Vec<String>) -> CommandResult {
+    let overrides = [overrides, args.device.overrides()].concat();
     let source = Source { file: args.file, overrides };
     let prepared = prepare(registry, &source)?;
     if args.passes.stop_after.is_some() {

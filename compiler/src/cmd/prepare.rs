@@ -13,7 +13,7 @@ use titan_ir::{Diags, ice, text};
 pub(super) struct Prepared<'a> {
     pub(super) config: Config,
     pub(super) model: ResolvedModel<'a>,
-    pub(super) target: &'static Target,
+    pub(super) target: Target,
     /// The meshes to plan for, at least one.
     pub(super) meshes: Vec<ParallelDims>,
 }

@@ -93,6 +93,16 @@ choice! {
 }
 
 choice! {
+    /// `titan.ascend_kernels`.
+    AscendKernels {
+        /// Operators of the vendor's library, one op at a time.
+        Aclnn = "aclnn",
+        /// Generated kernels for what fuses, operators for the rest.
+        Fused = "fused",
+    }
+}
+
+choice! {
     /// `activation_checkpoint.mode`.
     AcMode {
         /// Nothing is recomputed.

@@ -72,6 +72,10 @@ impl Fitting<'_> {
     fn string(&mut self, text: &str, raw: &Raw) -> Option<Value> {
         match self.key.check {
             Check::OneOf(words) => self.word(words, text, raw),
+            Check::NameOf(names) => {
+                let name = names.iter().find(|name| name.eq_ignore_ascii_case(text));
+                self.word(names, name.copied().unwrap_or(text), raw)
+            }
             Check::Text(accepts, expected) if !accepts(text) => {
                 let message = format!("{} must be {expected}, found {raw}", self.name(self.item_kind()));
                 self.report(Diag::new("T0405", message), raw)

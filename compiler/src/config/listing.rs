@@ -25,7 +25,9 @@ pub fn list_keys(filter: &str) -> String {
 fn accepted(key: &Key) -> String {
     let none = if key.optional { " or None" } else { "" };
     let words = match (key.kind, key.check) {
-        (super::Kind::Choice(words), _) | (_, Check::OneOf(words)) => words.join(" | "),
+        (super::Kind::Choice(words), _) | (_, Check::OneOf(words) | Check::NameOf(words)) => {
+            words.join(" | ")
+        }
         (_, Check::Text(_, expected)) => expected.to_string(),
         (kind, _) => kind.to_string(),
     };

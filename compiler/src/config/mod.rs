@@ -23,7 +23,9 @@ mod value;
 mod values;
 
 pub use batch::Batch;
-pub use choices::{AcMode, DecayType, OptimizerName, Precision, ReducePrecision, ReshardPolicy, SelectiveAc};
+pub use choices::{
+    AcMode, AscendKernels, DecayType, OptimizerName, Precision, ReducePrecision, ReshardPolicy, SelectiveAc,
+};
 pub use listing::list_keys;
 pub use model_args::{ModelArg, ModelArgs};
 pub use overrides::{config_file, split_overrides};

@@ -16,6 +16,7 @@ pub(super) fn apply(values: &mut Values, diags: &mut Diags) {
     warn_of_dataset(values, diags);
     check_ranks(values, diags);
     warn_of_schedule(values, diags);
+    warn_of_device_keys(values, diags);
     explain_unknown_keys(values, diags);
 }
 
@@ -97,6 +98,21 @@ fn warn_of_schedule(values: &Values, diags: &mut Diags) {
         let message =
             format!("the schedule ends after {total} of {steps} steps; the rate then stays at its {end}");
         warn("lr_scheduler.total_steps", message);
+    }
+}
+
+/// Keys of one kind of device, set for another.
+fn warn_of_device_keys(values: &Values, diags: &mut Diags) {
+    let target: String = values.read("titan.target");
+    if target.starts_with("Ascend") {
+        return;
+    }
+    for path in ["titan.ascend_kernels", "titan.ascend_workspace_mib"] {
+        if let Some(span) = &values.at(path).span {
+            let message = format!("`{path}` has no effect: the target is `{target}`");
+            let help = "build for an Ascend device, such as `--target Ascend910B3`";
+            diags.push(Diag::warning("T0414", message).span(span.clone()).help(help));
+        }
     }
 }
 

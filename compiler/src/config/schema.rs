@@ -44,6 +44,8 @@ pub enum Check {
     BelowOne,
     /// One of these strings, or a list of them.
     OneOf(&'static [&'static str]),
+    /// One of these names, in any case.
+    NameOf(&'static [&'static str]),
     /// Strings the function accepts, which are described by the text.
     Text(fn(&str) -> bool, &'static str),
 }

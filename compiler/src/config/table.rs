@@ -3,9 +3,11 @@
 //! Source: torchtitan v0.2.2 `job_config.py`, with the fault-tolerance extension and the key v0.2.0 still had.
 
 use super::choices::{
-    AcMode, DecayType, OptimizerName, Precision, ReducePrecision, ReshardPolicy, SelectiveAc,
+    AcMode, AscendKernels, DecayType, OptimizerName, Precision, ReducePrecision, ReshardPolicy, SelectiveAc,
 };
-use super::schema::Check::{Any, BelowOne, Fraction, Min, MinusOneOr, NotNegative, OneOf, Positive, Text};
+use super::schema::Check::{
+    Any, BelowOne, Fraction, Min, MinusOneOr, NameOf, NotNegative, OneOf, Positive, Text,
+};
 use super::schema::Support::{AtRest, Observes, Refused, RefusedValue, Used};
 use super::schema::{Key, sections};
 use super::value::{KeyType, Value};
@@ -29,7 +31,27 @@ const CONVERTERS: &[&str] = &[
     "mx",
 ];
 const CHECKPOINT_PARTS: &[&str] = &["model", "optimizer", "lr_scheduler", "dataloader", "train_state"];
-const TARGETS: &[&str] = &["cpu", "cpu-avx512", "cpu-avx2", "cpu-portable"];
+const TARGETS: &[&str] = &[
+    "cpu",
+    "cpu-avx512",
+    "cpu-avx2",
+    "cpu-portable",
+    "Ascend910B1",
+    "Ascend910B2",
+    "Ascend910B2C",
+    "Ascend910B3",
+    "Ascend910B4",
+    "Ascend910_9391",
+    "Ascend910_9392",
+    "Ascend910_9381",
+    "Ascend910_9382",
+    "Ascend910_9372",
+    "Ascend910_9362",
+    "Ascend950PR_9599",
+    "Ascend950PR_9579",
+    "Ascend950DT_9591",
+    "Ascend950DT_95A1",
+];
 
 sections! {
     /// `[job]`: where outputs go, and what is printed.
@@ -306,8 +328,10 @@ sections! {
     titan: Titan = "titan" {
         ranks: Vec<u64> = [1, 2, 4, 8], Min(1), Used, "Numbers of ranks to plan for while the shard degree is -1.";
         world_size: Option<u64> = (), Min(1), Used, "The one number of ranks to plan for, in place of titan.ranks.";
-        target: String = "cpu", OneOf(TARGETS), Used, "Device to compile for; cpu: the widest of this machine.";
-        memory_gib: Option<f64> = (), Positive, Used, "Memory of a rank, which a plan must fit; None: 64, and only reported.";
+        target: String = "cpu", NameOf(TARGETS), Used, "Device to compile for; cpu: the widest of this machine.";
+        ascend_kernels: AscendKernels = "fused", Any, Used, "What computes on Ascend: the vendor's operators, or generated kernels too.";
+        ascend_workspace_mib: Option<u64> = (), Min(1), Used, "Workspace of operators per Ascend stream; None: a bound from their shapes.";
+        memory_gib: Option<f64> = (), Positive, Used, "Memory of a rank, which a plan must fit; None: that of the device, and only reported.";
         bucket_mib: Option<u64> = (), Min(1), Used, "Size collectives are bucketed to; None: one bucket per block.";
         keep_ir: bool = false, Any, Used, "Keeps the IR text in the artifact.";
     }

@@ -28,7 +28,7 @@ pub struct Built<'a> {
     /// The model.
     pub model: &'a ResolvedModel<'a>,
     /// The device.
-    pub target: &'a Target,
+    pub target: Target,
     /// Plans by ascending number of ranks, at least one.
     pub plans: &'a [Planned],
     /// Kernels by the index the plans use.

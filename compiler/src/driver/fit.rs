@@ -37,8 +37,8 @@ pub(super) fn gib_to_bytes(gib: f64) -> u64 {
 
 impl Limit {
     /// `titan.memory_gib`, or else what the target has.
-    pub fn of(config: &Config, target: &Target) -> Self {
-        Self { gib: config.titan.memory_gib.unwrap_or(target.default_memory_gib as f64) }
+    pub fn of(config: &Config, target: Target) -> Self {
+        Self { gib: config.titan.memory_gib.unwrap_or_else(|| target.default_memory_gib()) }
     }
 
     /// A limit of that many GiB.
@@ -47,8 +47,8 @@ impl Limit {
     }
 
     /// A limit of that many bytes, or else what the target has.
-    pub fn of_bytes(memory_bytes: Option<u64>, target: &Target) -> Self {
-        Self { gib: memory_bytes.map_or(target.default_memory_gib as f64, |bytes| bytes as f64 / GIB) }
+    pub fn of_bytes(memory_bytes: Option<u64>, target: Target) -> Self {
+        Self { gib: memory_bytes.map_or_else(|| target.default_memory_gib(), |bytes| bytes as f64 / GIB) }
     }
 
     /// The limit in words.

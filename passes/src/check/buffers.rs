@@ -12,6 +12,8 @@ mod clock;
 mod memory;
 mod origin;
 
+pub(super) use crate::check::buffers::access::accesses as footprint;
+
 use crate::check::buffers::access::{Access, accesses};
 use crate::check::buffers::clock::Clocks;
 use crate::check::buffers::memory::Memory;

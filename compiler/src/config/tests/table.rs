@@ -46,7 +46,7 @@ fn other_value(kind: Kind, check: Check, default: &Value) -> Value {
         (Kind::Bool, _) => Value::from(*default != Value::from(true)),
         (Kind::Int | Kind::Count, _) => Value::from(7),
         (Kind::Float, _) => Value::from(0.25),
-        (Kind::Choice(words), _) | (Kind::Str, Check::OneOf(words)) => {
+        (Kind::Choice(words), _) | (Kind::Str, Check::OneOf(words) | Check::NameOf(words)) => {
             Value::from(*words.iter().find(|w| Value::from(**w) != *default).unwrap_or(&words[0]))
         }
         (Kind::Str, _) => Value::from("5"),
@@ -74,6 +74,7 @@ fn support_decides_what_another_value_gives() {
             _ if key.path == "training.steps" || key.path == "lr_scheduler.total_steps" => {
                 assert!(found.iter().all(|code| *code == "T0411"));
             }
+            _ if key.path.starts_with("titan.ascend_") => assert_eq!(found, ["T0414"], "{}", key.path),
             _ if key.path == "training.dataset" => assert_eq!(found, ["T0413"]),
             _ => assert!(!refused && found.is_empty(), "{}: {found:?}", key.path),
         }
@@ -120,4 +121,12 @@ fn the_listing_shows_a_section() {
     insta::assert_snapshot!(list_keys("lr_scheduler."));
     insta::assert_snapshot!(list_keys("context_parallel"));
     assert_eq!(list_keys("").lines().filter(|line| line.starts_with("  ")).count(), KEYS.len());
+}
+
+#[test]
+fn the_targets_are_those_of_the_device_table() {
+    let key = KEYS.iter().find(|key| key.path == "titan.target").unwrap();
+    let Check::NameOf(names) = key.check else { panic!("{:?}", key.check) };
+    let known: Vec<&str> = ["cpu"].into_iter().chain(crate::target::names()).collect();
+    assert_eq!(names, known);
 }

@@ -8,12 +8,12 @@ use titan_ir::{DType, Mesh};
 
 /// One operand or result of an action.
 #[derive(Debug, Clone)]
-pub(super) struct Access {
+pub(in crate::check) struct Access {
     /// `operand 0`, `result 1`.
-    pub(super) what: String,
-    pub(super) address: Address,
-    pub(super) len_bytes: u64,
-    pub(super) writes: bool,
+    pub(in crate::check) what: String,
+    pub(in crate::check) address: Address,
+    pub(in crate::check) len_bytes: u64,
+    pub(in crate::check) writes: bool,
     /// Whether it is touched element by element, by the call that also touches the same element of all others that are.
     elementwise: bool,
     /// Bytes of an element.
@@ -41,7 +41,11 @@ impl Access {
 }
 
 /// Operands in the order of the node's, then results.
-pub(super) fn accesses(action: &Action, mesh: &Mesh, kernels: &KernelTable) -> Result<Vec<Access>, String> {
+pub(in crate::check) fn accesses(
+    action: &Action,
+    mesh: &Mesh,
+    kernels: &KernelTable,
+) -> Result<Vec<Access>, String> {
     let kernel = |index: u32| kernels.get(index).ok_or_else(|| format!("there is no kernel {index}"));
     match action {
         Action::Launch { kernel: index, args, domain } => launch(kernel(*index)?, args, domain),

@@ -1,0 +1,162 @@
+//! Bytes of the arena: who wrote them last, who has read them since; and what each stream knows of the others.
+
+use std::collections::BTreeMap;
+
+/// A call: its stream, and its number there from 1. Number 0 is before everything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct When {
+    stream: usize,
+    time: u64,
+}
+
+impl When {
+    pub(super) const START: Self = Self { stream: 0, time: 0 };
+}
+
+/// Per stream the last of its calls known to be finished.
+type Clock = Vec<u64>;
+
+/// Vector clocks.
+#[derive(Debug)]
+pub(super) struct Clocks {
+    streams: Vec<Clock>,
+    events: BTreeMap<u32, Clock>,
+}
+
+impl Clocks {
+    pub(super) fn new(num_streams: usize) -> Self {
+        Self { streams: vec![vec![0; num_streams]; num_streams], events: BTreeMap::new() }
+    }
+
+    pub(super) fn num_streams(&self) -> usize {
+        self.streams.len()
+    }
+
+    /// The next call of a stream.
+    pub(super) fn tick(&mut self, stream: usize) -> When {
+        self.streams[stream][stream] += 1;
+        When { stream, time: self.streams[stream][stream] }
+    }
+
+    pub(super) fn record(&mut self, stream: usize, event: u32) {
+        self.events.insert(event, self.streams[stream].clone());
+    }
+
+    /// A wait for what nothing has recorded teaches nothing; that it is wrong is the capture check's.
+    pub(super) fn wait(&mut self, stream: usize, event: u32) {
+        let Some(marked) = self.events.get(&event) else { return };
+        for (known, &marked) in self.streams[stream].iter_mut().zip(marked) {
+            *known = (*known).max(marked);
+        }
+    }
+
+    fn knows(&self, observer: When, other: When) -> bool {
+        self.streams[observer.stream][other.stream] >= other.time
+    }
+}
+
+/// Bytes that share a history.
+#[derive(Debug, Clone)]
+struct Piece {
+    end: u64,
+    written: When,
+    writer: u64,
+    /// The last read of each stream.
+    reads: Vec<When>,
+}
+
+/// Two accesses that are not ordered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Conflict {
+    /// The write of another stream may still run.
+    WriteInFlight,
+    /// The read of another stream may still run.
+    ReadInFlight,
+}
+
+impl Conflict {
+    pub(super) fn text(self) -> &'static str {
+        match self {
+            Self::WriteInFlight => "touches bytes that another stream may still be writing",
+            Self::ReadInFlight => "overwrites bytes that another stream may still be reading",
+        }
+    }
+}
+
+/// What a read sees.
+#[derive(Debug)]
+pub(super) struct Seen {
+    pub(super) conflict: Option<Conflict>,
+    /// Whether all bytes were written.
+    pub(super) is_whole: bool,
+    /// Who wrote them, each once in a row.
+    pub(super) writers: Vec<u64>,
+}
+
+/// The arena.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    pieces: BTreeMap<u64, Piece>,
+}
+
+impl Memory {
+    /// Reads bytes.
+    pub(super) fn read(&mut self, at: u64, len_bytes: u64, when: When, clocks: &Clocks) -> Seen {
+        self.cut(at, len_bytes);
+        let (mut next, end) = (at, at + len_bytes);
+        let mut seen = Seen { conflict: None, is_whole: true, writers: Vec::new() };
+        for (&start, piece) in self.pieces.range_mut(at..end) {
+            seen.is_whole &= start == next;
+            next = piece.end;
+            if !clocks.knows(when, piece.written) {
+                seen.conflict = Some(Conflict::WriteInFlight);
+            }
+            piece.reads.retain(|read| read.stream != when.stream);
+            piece.reads.push(when);
+            if seen.writers.last() != Some(&piece.writer) {
+                seen.writers.push(piece.writer);
+            }
+        }
+        seen.is_whole &= next >= end;
+        seen
+    }
+
+    /// Writes bytes.
+    pub(super) fn write(
+        &mut self,
+        at: u64,
+        len_bytes: u64,
+        when: When,
+        writer: u64,
+        clocks: &Clocks,
+    ) -> Option<Conflict> {
+        self.cut(at, len_bytes);
+        let end = at + len_bytes;
+        let mut conflict = None;
+        for piece in self.pieces.range(at..end).map(|(_, piece)| piece) {
+            if !clocks.knows(when, piece.written) {
+                conflict = Some(Conflict::WriteInFlight);
+            } else if piece.reads.iter().any(|&read| !clocks.knows(when, read)) {
+                conflict = Some(Conflict::ReadInFlight);
+            }
+        }
+        let old: Vec<u64> = self.pieces.range(at..end).map(|(&start, _)| start).collect();
+        old.iter().for_each(|start| drop(self.pieces.remove(start)));
+        if len_bytes > 0 {
+            self.pieces.insert(at, Piece { end, written: when, writer, reads: Vec::new() });
+        }
+        conflict
+    }
+
+    /// Makes pieces begin and end where the range does.
+    fn cut(&mut self, at: u64, len_bytes: u64) {
+        for at in [at, at + len_bytes] {
+            let Some((&start, piece)) = self.pieces.range_mut(..at).next_back() else { continue };
+            if start < at && piece.end > at {
+                let rest = piece.clone();
+                piece.end = at;
+                self.pieces.insert(at, rest);
+            }
+        }
+    }
+}
