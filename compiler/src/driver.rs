@@ -2,14 +2,16 @@
 //! kernels they share, write one file.
 
 mod artifact;
+mod device;
 mod fit;
 mod options;
 mod planner;
 mod resolve;
 
 pub use artifact::{Built, encode, manifest, write_file};
+pub use device::{DevicePlanner, Lowered, Unfit, compile_kernels};
 pub use fit::{Change, Limit, cheapest_change};
-pub use planner::{PassFlags, Planned, Planner, Stopped};
+pub use planner::{Kernels, PassFlags, Planned, Planner, Stopped};
 pub use resolve::{ResolvedModel, resolve};
 
 use crate::config::{self, Config, Loaded};

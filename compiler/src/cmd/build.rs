@@ -3,13 +3,16 @@
 use super::prepare::prepare;
 use crate::cli::{BuildArgs, CommandResult, note, print};
 use crate::config::Config;
-use crate::driver::{Built, Limit, Source, cheapest_change, encode, manifest, write_file};
+use crate::driver::{
+    Built, Kernels, Limit, Source, cheapest_change, compile_kernels, encode, manifest, write_file,
+};
 use crate::model::Registry;
 use crate::report;
+use crate::target::Target;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use titan_ir::artifact::{Manifest, PlanInfo};
-use titan_ir::{Diag, Diags};
+use titan_ir::{Diag, DiagResult, Diags};
 
 pub(crate) fn run(registry: &Registry, args: BuildArgs, overrides: Vec<String>) -> CommandResult {
     let start = Instant::now();
@@ -21,8 +24,9 @@ pub(crate) fn run(registry: &Registry, args: BuildArgs, overrides: Vec<String>) 
         prepared.print_stopped(&args.passes)?;
         return Ok(());
     }
-    let (plans, kernels) = prepared.plan(&args.passes)?;
-    let num_kernels = kernels.len() as u64;
+    let (plans, mut kernels) = prepared.plan(&args.passes)?;
+    let device_compiler = compile_device_kernels(prepared.target, &mut kernels)?;
+    let num_kernels = kernels.kernels.len() as u64;
     let built = Built {
         config: &prepared.config,
         config_file: source.file_name(),
@@ -30,13 +34,16 @@ pub(crate) fn run(registry: &Registry, args: BuildArgs, overrides: Vec<String>) 
         target: prepared.target,
         plans: &plans,
         kernels,
+        device_compiler,
         keep_ir: args.emit_ir || prepared.config.titan.keep_ir,
     };
     let manifest = manifest(&built)?;
     let limit = Limit::of(&prepared.config, prepared.target);
     print(&format!("{}\n", report::summary(&manifest, limit)))?;
     must_fit(registry, &source, &prepared.config, &manifest)?;
-    note(&format!("compiling {}", report::plural(num_kernels, "kernel")));
+    if prepared.target.soc().is_none() {
+        note(&format!("compiling {}", report::plural(num_kernels, "kernel")));
+    }
     let bytes = encode(built, &manifest);
     let path = args.output.unwrap_or_else(|| default_output(&source, &manifest));
     write_file(&path, &bytes)?;
@@ -47,6 +54,18 @@ pub(crate) fn run(registry: &Registry, args: BuildArgs, overrides: Vec<String>) 
         start.elapsed().as_secs_f64(),
     ))?;
     advise(registry, &source, &manifest, limit)
+}
+
+/// Compiles the kernels of an Ascend device if its compiler is here; says what becomes of them.
+fn compile_device_kernels(target: Target, kernels: &mut Kernels) -> DiagResult<Option<String>> {
+    let Some(soc) = target.soc() else { return Ok(None) };
+    let num_kernels = report::plural(kernels.lowered.kernels.kernels.len() as u64, "generated kernel");
+    let compiler = compile_kernels(&mut kernels.lowered.kernels, soc)?;
+    note(&match &compiler {
+        Some(version) => format!("{num_kernels}, compiled by {version}"),
+        None => format!("{num_kernels}, to be compiled on the device machine"),
+    });
+    Ok(compiler)
 }
 
 /// The artifact must not take the place of its own configuration.

@@ -16,7 +16,7 @@ pub(crate) fn run(registry: &Registry, args: CheckArgs, overrides: Vec<String>) 
         return Ok(());
     }
     let (plans, kernels) = prepared.plan(&args.passes)?;
-    let num_kernels = kernels.len() as u64;
+    let num_kernels = kernels.kernels.len() as u64;
     let manifest = manifest(&Built {
         config: &prepared.config,
         config_file: source.file_name(),
@@ -24,6 +24,7 @@ pub(crate) fn run(registry: &Registry, args: CheckArgs, overrides: Vec<String>) 
         target: prepared.target,
         plans: &plans,
         kernels,
+        device_compiler: None,
         keep_ir: false,
     })?;
     let limit = Limit::of(&prepared.config, prepared.target);

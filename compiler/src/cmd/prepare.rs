@@ -2,11 +2,10 @@
 
 use crate::cli::{PassArgs, note, print, warn};
 use crate::config::{Config, ParallelDims};
-use crate::driver::{PassFlags, Planned, Planner, ResolvedModel, Source, resolve};
+use crate::driver::{Kernels, PassFlags, Planned, Planner, ResolvedModel, Source, resolve};
 use crate::model::Registry;
 use crate::report;
 use crate::target::Target;
-use titan_ir::kernel::RowKernel;
 use titan_ir::{Diags, ice, text};
 
 /// A configuration whose parts are all known to exist.
@@ -46,9 +45,9 @@ impl PassArgs {
 
 impl Prepared<'_> {
     /// Plans for every mesh; prints progress, and times if asked.
-    pub(super) fn plan(&self, args: &PassArgs) -> Result<(Vec<Planned>, Vec<RowKernel>), Diags> {
+    pub(super) fn plan(&self, args: &PassArgs) -> Result<(Vec<Planned>, Kernels), Diags> {
         let flags = args.flags();
-        let mut planner = Planner::new(&self.config, &self.model, &flags);
+        let mut planner = Planner::new(&self.config, &self.model, self.target, &flags);
         let mut plans = Vec::new();
         for dims in &self.meshes {
             note(&format!("planning for {}", report::ranks(dims.world())));
@@ -59,13 +58,13 @@ impl Prepared<'_> {
             plans.push(planned);
         }
         warn(&planner.take_warnings());
-        Ok((plans, planner.kernels()))
+        Ok((plans, planner.into_kernels()))
     }
 
     /// Runs the passes up to the one of `--stop-after` for the first mesh and prints the program.
     pub(super) fn print_stopped(&self, args: &PassArgs) -> Result<(), Diags> {
         let flags = args.flags();
-        let mut planner = Planner::new(&self.config, &self.model, &flags);
+        let mut planner = Planner::new(&self.config, &self.model, self.target, &flags);
         let stopped = planner.run_passes(&self.meshes[0])?;
         warn(&planner.take_warnings());
         if args.timing {

@@ -101,14 +101,16 @@ fn warn_of_schedule(values: &Values, diags: &mut Diags) {
     }
 }
 
-/// Keys of one kind of device, set for another.
+/// Keys of one kind of device, changed for another.
 fn warn_of_device_keys(values: &Values, diags: &mut Diags) {
     let target: String = values.read("titan.target");
     if target.starts_with("Ascend") {
         return;
     }
+    let defaults = Values::defaults();
     for path in ["titan.ascend_kernels", "titan.ascend_workspace_mib"] {
-        if let Some(span) = &values.at(path).span {
+        let setting = values.at(path);
+        if let Some(span) = setting.span.as_ref().filter(|_| setting.value != defaults.at(path).value) {
             let message = format!("`{path}` has no effect: the target is `{target}`");
             let help = "build for an Ascend device, such as `--target Ascend910B3`";
             diags.push(Diag::warning("T0414", message).span(span.clone()).help(help));

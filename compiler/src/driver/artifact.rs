@@ -1,6 +1,6 @@
 //! The artifact of a build: its sections, and how the file gets to its place.
 
-use super::planner::Planned;
+use super::planner::{Kernels, Planned};
 use super::resolve::ResolvedModel;
 use crate::codegen::cpu;
 use crate::config::Config;
@@ -10,9 +10,9 @@ use serde::Serialize;
 use std::fmt::Write;
 use std::path::Path;
 use titan_ir::artifact::{
-    self, DataInfo, IR_TEXT, KERNEL_IMAGE, KERNEL_TABLE, KernelTable, MANIFEST, Manifest, ModelInfo, RunInfo,
+    self, DEVICE_KERNELS, DataInfo, IR_TEXT, KERNEL_IMAGE, KERNEL_TABLE, KernelTable, MANIFEST, Manifest,
+    ModelInfo, RunInfo,
 };
-use titan_ir::kernel::RowKernel;
 use titan_ir::{Diag, DiagResult, ice, text};
 
 /// Seed of the initial weights when the configuration names none.
@@ -31,21 +31,34 @@ pub struct Built<'a> {
     pub target: Target,
     /// Plans by ascending number of ranks, at least one.
     pub plans: &'a [Planned],
-    /// Kernels by the index the plans use.
-    pub kernels: Vec<RowKernel>,
+    /// Kernels of the plans, and of the device's programs.
+    pub kernels: Kernels,
+    /// What compiled the device's kernels, if it was at hand.
+    pub device_compiler: Option<String>,
     /// Whether the IR text is kept.
     pub keep_ir: bool,
 }
 
 /// Compiles the kernels and encodes everything. Equal inputs give equal bytes.
 pub fn encode(built: Built<'_>, manifest: &Manifest) -> Vec<u8> {
-    let image = cpu::compile(&built.kernels, built.target.level);
+    let rows = built.kernels.kernels;
+    let image = match built.target {
+        Target::Cpu(cpu) => cpu::compile(&rows, cpu.level),
+        Target::Ascend(_) => cpu::Image { bytes: Vec::new(), entries: Vec::new() },
+    };
     let manifest = serde_json::to_vec(manifest).unwrap_or_else(|e| ice!("the manifest is not JSON: {e}"));
     let mut sections = vec![(MANIFEST.to_owned(), manifest)];
     for planned in built.plans {
-        sections.push((artifact::plan_section(planned.info.world_size), binary(&planned.plan)));
+        let world_size = planned.info.world_size;
+        sections.push((artifact::plan_section(world_size), binary(&planned.plan)));
+        if let Some(program) = &planned.program {
+            sections.push((artifact::program_section(world_size), binary(program)));
+        }
     }
-    let table = KernelTable { kernels: built.kernels, entries: image.entries };
+    if built.target.soc().is_some() {
+        sections.push((DEVICE_KERNELS.to_owned(), binary(&built.kernels.lowered.kernels)));
+    }
+    let table = KernelTable { kernels: rows, entries: image.entries };
     sections.push((KERNEL_TABLE.to_owned(), binary(&table)));
     sections.push((KERNEL_IMAGE.to_owned(), image.bytes));
     if built.keep_ir {
@@ -83,7 +96,12 @@ pub fn manifest(built: &Built<'_>) -> DiagResult<Manifest> {
     let mut fingerprint = Fingerprint::new(built.target);
     fingerprint.add_json("config", &config);
     fingerprint.add_json("model_args", &built.model.args);
-    fingerprint.add("kernels", &binary(&built.kernels));
+    fingerprint.add("kernels", &binary(&built.kernels.kernels));
+    if let Some(soc) = built.target.soc() {
+        let style = built.config.titan.ascend_kernels.word();
+        fingerprint.add("ascend", format!("{soc:?} {style} {:?}", built.device_compiler).as_bytes());
+        fingerprint.add("ascend.kernels", &binary(&built.kernels.lowered.kernels));
+    }
     for planned in built.plans {
         fingerprint.add(format!("ir.{}", planned.info.world_size), planned.traced_ir.as_bytes());
     }

@@ -144,7 +144,8 @@ impl Search<'_> {
         let model = resolve(self.registry, &config).ok()?;
         let dims = config.parallel_dims(self.world * candidate.rank_factor).ok()?;
         let flags = PassFlags::default();
-        let planned = Planner::new(&config, &model, &flags).plan(&dims).ok()?;
+        let target = Target::of_name(&config.titan.target).ok()?;
+        let planned = Planner::new(&config, &model, target, &flags).plan(&dims).ok()?;
         Some(planned.info.memory)
     }
 

@@ -1,8 +1,10 @@
 //! Options of the passes from the configuration.
 
-use crate::config::{AcMode, Config, OptimizerName, ReshardPolicy, SelectiveAc};
+use crate::config::{AcMode, AscendKernels, Config, OptimizerName, ReshardPolicy, SelectiveAc};
+use crate::target::Target;
 use titan_passes::accumulate::Accumulate;
 use titan_passes::bucket_collectives::BucketCollectives;
+use titan_passes::fuse::Fuse;
 use titan_passes::optimizer::Optimizer;
 use titan_passes::pipeline::PipelineOptions;
 use titan_passes::remat::{Checkpointing, Remat, ReshardAfterForward};
@@ -11,12 +13,13 @@ use titan_passes::remat::{Checkpointing, Remat, ReshardAfterForward};
 const MIB: u64 = 1 << 20;
 
 /// The options of the whole pipeline for a step of `num_microbatches`.
-pub(super) fn pipeline_options(config: &Config, num_microbatches: u64) -> PipelineOptions {
+pub(super) fn pipeline_options(config: &Config, target: Target, num_microbatches: u64) -> PipelineOptions {
     PipelineOptions {
         accumulate: Accumulate { num_microbatches },
         optimizer: optimizer(config),
         remat: remat(config),
         bucket: bucket(config),
+        fuse: fuse(config, target),
         ..PipelineOptions::default()
     }
 }
@@ -57,4 +60,14 @@ fn bucket(config: &Config) -> BucketCollectives {
     let default = BucketCollectives::default();
     let max_bytes = config.titan.bucket_mib.map_or(default.max_bytes, |mib| mib.saturating_mul(MIB));
     BucketCollectives { max_bytes, ..default }
+}
+
+/// Operators of the vendor compute one op each, and none of its products takes a kernel over its tiles.
+fn fuse(config: &Config, target: Target) -> Fuse {
+    let default = Fuse::default();
+    match (target, config.titan.ascend_kernels) {
+        (Target::Cpu(_), _) => default,
+        (Target::Ascend(_), AscendKernels::Aclnn) => Fuse { max_operands: 0, epilogues: false },
+        (Target::Ascend(_), AscendKernels::Fused) => Fuse { epilogues: false, ..default },
+    }
 }

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod build;
+mod device;
 mod inspect;
 mod mistakes;
 mod passes;

@@ -5,7 +5,7 @@
 //!   workspaces belong to the operators of one stream;
 //! * *order*: every pair of accesses to a byte of which one writes is ordered by streams and events (vector clocks);
 //! * [`footprint`]: the calls of an instruction write what it writes, and read what it reads, or scratch that they have written
-//!   themselves; instructions keep the plan's order. So what the buffer check proves of the plan holds for the program.
+//!   themselves; only a single number may stay in scratch for later instructions of the part. Instructions keep the plan's order. So what the buffer check proves of the plan holds for the program.
 //!
 //! Segments that repeat are walked twice: what holds between the first two microbatches holds between all. A part begins and ends on
 //! stream 0, which the capture check proves, so parts follow each other.
@@ -19,7 +19,7 @@ use crate::check::device::{Findings, Site, sites};
 use crate::emit_plan::KernelTable;
 use access::{Access, accesses};
 use footprint::Footprints;
-use memory::{Clocks, Memory, When};
+use memory::{Clocks, Memory, When, Writer};
 use regions::{Place, Regions};
 use titan_ir::ascend::{Call, DeviceKernels, Program};
 use titan_ir::plan::Action;
@@ -56,7 +56,7 @@ pub fn check(
         regions,
         memory: Memory::default(),
         clocks: Clocks::new(usize::from(program.num_streams).max(1)),
-        num_instrs: 0,
+        num_parts: 0,
     };
     walk.host_writes();
     for segment in 0..program.segments.len() {
@@ -72,12 +72,15 @@ struct Walk<'a> {
     regions: Regions,
     memory: Memory,
     clocks: Clocks,
-    /// Instructions of the segments and repetitions before.
-    num_instrs: u64,
+    /// Parts of the segments and repetitions before.
+    num_parts: u32,
 }
 
 /// Written before the first step.
-const BY_HOST: u64 = u64::MAX;
+const BY_HOST: Writer = Writer { part: u32::MAX, instr: 0 };
+
+/// Bytes of a number that may stay in scratch after its instruction.
+const NUMBER_BYTES: u64 = 4;
 
 impl Walk<'_> {
     fn host_writes(&mut self) {
@@ -92,7 +95,6 @@ impl Walk<'_> {
     }
 
     fn segment(&mut self, segment: usize, kernels: &KernelTable, findings: &mut Findings<'_>) {
-        let instrs = &self.plan.segments[segment].instrs;
         let mut footprints = match Footprints::of(self.plan, self.program, segment, kernels) {
             Ok(footprints) => footprints,
             Err(message) => return findings.whole("T0566", message, "lower the plan the artifact holds"),
@@ -109,9 +111,9 @@ impl Walk<'_> {
                     self.submission(&site, &mut footprints, findings);
                 }
                 self.guard(&content.guard, findings);
+                self.num_parts += 1;
             }
             footprints.end(findings);
-            self.num_instrs += instrs.len() as u64;
         }
         self.guards(segment, findings);
     }
@@ -137,16 +139,16 @@ impl Walk<'_> {
         }
         footprints.begin(site, findings);
         let when = self.clocks.tick(stream);
-        let instr = self.num_instrs + u64::from(site.submission.source);
+        let writer = Writer { part: self.num_parts, instr: site.submission.source };
         let places: Vec<Option<Place>> =
             list.iter().map(|access| self.place(site, access, findings)).collect();
         overlaps(site, &list, findings);
         for (access, place) in list.iter().zip(&places).filter(|(a, _)| a.reads) {
-            self.read(site, (access, *place), (when, instr), findings);
+            self.read(site, (access, *place), (when, writer), findings);
             footprints.read(site, (access, *place), findings);
         }
         for (access, place) in list.iter().zip(&places).filter(|(a, _)| a.writes) {
-            let conflict = self.memory.write(access.at, access.len_bytes, when, instr, &self.clocks);
+            let conflict = self.memory.write(access.at, access.len_bytes, when, writer, &self.clocks);
             if let Some(conflict) = conflict {
                 let message = format!("{} {}", access.what, conflict.text());
                 findings.at(site, "T0560", &message, ORDER_THEM);
@@ -186,7 +188,7 @@ impl Walk<'_> {
         &mut self,
         site: &Site<'_>,
         (access, place): (&Access, Option<Place>),
-        (when, instr): (When, u64),
+        (when, reader): (When, Writer),
         findings: &mut Findings<'_>,
     ) {
         let seen = self.memory.read(access.at, access.len_bytes, when, &self.clocks);
@@ -196,7 +198,7 @@ impl Walk<'_> {
         } else if !seen.is_whole {
             let message = format!("{} reads bytes that nothing has written", access.what);
             findings.at(site, "T0564", &message, "write them first");
-        } else if place == Some(Place::Scratch) && seen.writers.iter().any(|&writer| writer != instr) {
+        } else if place == Some(Place::Scratch) && !seen.writers.iter().all(|&w| is_own(access, reader, w)) {
             let message = format!("{} reads scratch that another instruction has left", access.what);
             findings.at(site, "T0565", &message, "scratch lives within the calls of one instruction");
         }
@@ -236,6 +238,11 @@ impl Walk<'_> {
             findings.whole("T0566", message, "end a part at every guard of the plan");
         }
     }
+}
+
+/// Whether scratch that `writer` left may be read: by itself, and a number by later instructions of the part.
+fn is_own(access: &Access, reader: Writer, writer: Writer) -> bool {
+    writer == reader || (writer.part == reader.part && access.len_bytes <= NUMBER_BYTES)
 }
 
 const ORDER_THEM: &str = "record an event behind the first access and wait for it before the second";

@@ -53,7 +53,7 @@ pub struct Options<'a> {
 pub struct KernelTable {
     /// Per kernel and rows its number, or why it went to operators.
     known: IndexMap<(RowKernel, u64), Result<u32, String>>,
-    kernels: Vec<DeviceKernel>,
+    kernels: DeviceKernels,
 }
 
 impl KernelTable {
@@ -64,12 +64,17 @@ impl KernelTable {
 
     /// The kernels by number.
     pub fn into_kernels(self) -> DeviceKernels {
-        DeviceKernels { kernels: self.kernels }
+        self.kernels
+    }
+
+    /// The kernels by number, so far.
+    pub fn kernels(&self) -> &DeviceKernels {
+        &self.kernels
     }
 
     /// The kernel of a number.
     fn get(&self, index: u32) -> &DeviceKernel {
-        &self.kernels[index as usize]
+        &self.kernels.kernels[index as usize]
     }
 
     /// Kernels that became operators: kernel, rows and why.
@@ -87,8 +92,8 @@ impl KernelTable {
         }
         let fate = match kernel::emit(kernel, rows, soc) {
             Ok(made) => {
-                self.kernels.push(made);
-                Ok(u32::try_from(self.kernels.len() - 1).expect("fewer than 2^32 kernels"))
+                self.kernels.kernels.push(made);
+                Ok(u32::try_from(self.kernels.kernels.len() - 1).expect("fewer than 2^32 kernels"))
             }
             Err(unfit) => Err(unfit.0),
         };

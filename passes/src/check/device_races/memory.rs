@@ -13,6 +13,13 @@ impl When {
     pub(super) const START: Self = Self { stream: 0, time: 0 };
 }
 
+/// What wrote: an instruction of the plan, in one run of a part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Writer {
+    pub(super) part: u32,
+    pub(super) instr: u32,
+}
+
 /// Per stream the last of its calls known to be finished.
 type Clock = Vec<u64>;
 
@@ -60,7 +67,7 @@ impl Clocks {
 struct Piece {
     end: u64,
     written: When,
-    writer: u64,
+    writer: Writer,
     /// The last read of each stream.
     reads: Vec<When>,
 }
@@ -90,7 +97,7 @@ pub(super) struct Seen {
     /// Whether all bytes were written.
     pub(super) is_whole: bool,
     /// Who wrote them, each once in a row.
-    pub(super) writers: Vec<u64>,
+    pub(super) writers: Vec<Writer>,
 }
 
 /// The arena.
@@ -127,7 +134,7 @@ impl Memory {
         at: u64,
         len_bytes: u64,
         when: When,
-        writer: u64,
+        writer: Writer,
         clocks: &Clocks,
     ) -> Option<Conflict> {
         self.cut(at, len_bytes);

@@ -1,0 +1,95 @@
+//! From a plan to a program for an Ascend device: lowering, and the proofs that always follow it.
+
+use crate::codegen::ascend::{KernelStyle, KernelTable, Options, lower};
+use crate::config::{AscendKernels, Config};
+use titan_device_compiler::DeviceCompiler;
+use titan_ir::ascend::{DeviceKernels, Program, Soc};
+use titan_ir::kernel::RowKernel;
+use titan_ir::{DiagResult, Diags, Plan};
+use titan_passes::check::{capture, device_races};
+use titan_passes::emit_plan;
+
+/// Bytes of a MiB.
+const MIB: u64 = 1 << 20;
+
+/// Lowers the plans of one build.
+#[derive(Debug)]
+pub struct DevicePlanner {
+    soc: &'static Soc,
+    style: KernelStyle,
+    workspace_bytes: Option<u64>,
+    table: KernelTable,
+}
+
+/// What the programs of a build share.
+#[derive(Debug, Default)]
+pub struct Lowered {
+    /// Generated kernels by the index the programs use.
+    pub kernels: DeviceKernels,
+    /// Kernels that became operators, with the reason.
+    pub unfit: Vec<Unfit>,
+}
+
+/// A kernel that the device compiler's subset does not hold.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Unfit {
+    /// What it computes.
+    pub kernel: RowKernel,
+    /// Over how many rows, or elements of a flat domain.
+    pub rows: u64,
+    /// Why it is not generated.
+    pub reason: String,
+}
+
+impl DevicePlanner {
+    /// Nothing lowered yet.
+    pub fn new(config: &Config, soc: &'static Soc) -> Self {
+        let style = match config.titan.ascend_kernels {
+            AscendKernels::Aclnn => KernelStyle::Aclnn,
+            AscendKernels::Fused => KernelStyle::Fused,
+        };
+        let workspace_bytes = config.titan.ascend_workspace_mib.map(|mib| mib.saturating_mul(MIB));
+        Self { soc, style, workspace_bytes, table: KernelTable::new() }
+    }
+
+    /// The program of a plan, proven.
+    ///
+    /// # Errors
+    /// As [`lower`], [`capture::check`] and [`device_races::check`].
+    pub fn lower(&mut self, plan: &Plan, kernels: &emit_plan::KernelTable) -> Result<Program, Diags> {
+        let rows: Vec<RowKernel> = kernels.kernels().cloned().collect();
+        let options = Options { soc: self.soc, style: self.style, workspace_bytes: self.workspace_bytes };
+        let program = lower(plan, &rows, &options, &mut self.table)?;
+        capture::check(plan, &program, self.soc)?;
+        device_races::check(plan, &program, self.table.kernels(), kernels)?;
+        Ok(program)
+    }
+
+    /// The kernels of all programs.
+    pub fn finish(self) -> Lowered {
+        let unfit = self.table.unfit();
+        let unfit = unfit.map(|(kernel, rows, reason)| Unfit {
+            kernel: kernel.clone(),
+            rows,
+            reason: reason.to_owned(),
+        });
+        let unfit = unfit.collect();
+        Lowered { kernels: self.table.into_kernels(), unfit }
+    }
+}
+
+/// Compiles generated kernels where this machine has the device compiler; gives its version. Without it they travel as source.
+///
+/// # Errors
+/// What the device compiler says of the first kernel it does not take.
+pub fn compile_kernels(kernels: &mut DeviceKernels, soc: &Soc) -> DiagResult<Option<String>> {
+    if kernels.kernels.is_empty() {
+        return Ok(None);
+    }
+    let Some(compiler) = DeviceCompiler::find() else { return Ok(None) };
+    let compiler = compiler?;
+    for kernel in &mut kernels.kernels {
+        kernel.object = compiler.compile(kernel, soc)?;
+    }
+    Ok(Some(compiler.version().to_owned()))
+}
