@@ -32,6 +32,7 @@ pub(super) struct Emitter<'a> {
     calls: Vec<Call>,
     tables: &'a mut Tables,
     soc: &'a Soc,
+    budget_bytes: u64,
     /// Scratch in use: address to number of bytes.
     used: BTreeMap<u64, u64>,
     slots: Vec<Slot>,
@@ -40,9 +41,22 @@ pub(super) struct Emitter<'a> {
 
 impl<'a> Emitter<'a> {
     /// Nothing yet.
-    pub(super) fn new(tables: &'a mut Tables, soc: &'a Soc) -> Self {
+    pub(super) fn new(tables: &'a mut Tables, soc: &'a Soc, budget_bytes: u64) -> Self {
         let demand = Demand::default();
-        Self { calls: Vec::new(), tables, soc, used: BTreeMap::new(), slots: Vec::new(), demand }
+        Self {
+            calls: Vec::new(),
+            tables,
+            soc,
+            budget_bytes,
+            used: BTreeMap::new(),
+            slots: Vec::new(),
+            demand,
+        }
+    }
+
+    /// Scratch an instruction may use before it is cut in blocks.
+    pub(super) fn budget_bytes(&self) -> u64 {
+        self.budget_bytes
     }
 
     /// The device.
@@ -52,7 +66,7 @@ impl<'a> Emitter<'a> {
 
     /// The scratch that the calls of `emit` need at most; they are not kept.
     pub(super) fn probe(&mut self, emit: impl FnOnce(&mut Emitter<'_>)) -> u64 {
-        let mut probe = Emitter::new(self.tables, self.soc);
+        let mut probe = Emitter::new(self.tables, self.soc, self.budget_bytes);
         emit(&mut probe);
         probe.demand.scratch_bytes
     }
@@ -80,11 +94,6 @@ impl<'a> Emitter<'a> {
             }
         }
         calls
-    }
-
-    /// The calls of this instruction so far.
-    pub(super) fn calls_mut(&mut self) -> &mut Vec<Call> {
-        &mut self.calls
     }
 
     /// The address of a constant table.

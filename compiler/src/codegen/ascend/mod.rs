@@ -28,6 +28,9 @@ use titan_ir::kernel::RowKernel;
 use titan_ir::plan::{Action, Address, Instr, Plan};
 use titan_ir::{DiagResult, ice};
 
+/// Scratch an instruction may use before it is cut in blocks.
+const SCRATCH_BUDGET_BYTES: u64 = 256 << 20;
+
 /// What generated kernels become.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KernelStyle {
@@ -113,9 +116,28 @@ pub fn lower(
     options: &Options<'_>,
     table: &mut KernelTable,
 ) -> DiagResult<Program> {
+    lower_within(plan, kernels, options, table, SCRATCH_BUDGET_BYTES)
+}
+
+/// As [`lower`], with another budget of scratch: an instruction whose values between operators need more is cut in blocks of rows.
+///
+/// # Errors
+/// As [`lower`].
+pub fn lower_within(
+    plan: &Plan,
+    kernels: &[RowKernel],
+    options: &Options<'_>,
+    table: &mut KernelTable,
+    scratch_budget_bytes: u64,
+) -> DiagResult<Program> {
     let mut tables = Tables::default();
-    let mut lowering =
-        Lowering { plan, kernels, options, table, emitter: Emitter::new(&mut tables, options.soc) };
+    let mut lowering = Lowering {
+        plan,
+        kernels,
+        options,
+        table,
+        emitter: Emitter::new(&mut tables, options.soc, scratch_budget_bytes),
+    };
     let mut events = 0;
     let mut segments = Vec::with_capacity(plan.segments.len());
     for segment in &plan.segments {

@@ -5,9 +5,6 @@ use titan_ir::ascend::{Access, Arg, Element, Family, TableFill, TensorArg};
 use titan_ir::kernel::{Attention, Contract, ScatterAdd};
 use titan_ir::{DType, ice};
 
-/// Scratch an instruction may use before it is cut in blocks.
-pub(super) const SCRATCH_BUDGET_BYTES: u64 = 256 << 20;
-
 /// Queries and keys of the compressed causal mask.
 const MASK_TOKENS: u64 = 2048;
 
@@ -78,7 +75,7 @@ fn wide_contract(e: &mut Emitter<'_>, spec: &Contract, a_mk: &TensorArg, b_kn: &
     };
     let b_wide_kn = widened(e, b_kn);
     let row_bytes = spec.k * 4;
-    let budget = SCRATCH_BUDGET_BYTES.saturating_sub(spec.k * spec.n * 4).max(SCRATCH_BUDGET_BYTES / 4);
+    let budget = e.budget_bytes().saturating_sub(spec.k * spec.n * 4).max(e.budget_bytes() / 4);
     let block = (budget / row_bytes / 16 * 16).clamp(16, spec.m.max(16));
     for first in (0..spec.m).step_by(usize::try_from(block).expect("a block is small")) {
         let count = block.min(spec.m - first);

@@ -34,6 +34,8 @@ pub(super) struct Sequence<'a, 'b, 'c> {
     pub(super) held: Vec<Option<Held>>,
     /// Per expression the last one that reads it; all of them count as reading outputs that are stored late.
     last_use: Vec<usize>,
+    /// Per expression the one whose tensor it shares.
+    same_as: Vec<Option<usize>>,
     /// Per output whether it must wait until all of the window has been read.
     late: Vec<bool>,
     /// Outputs already written.
@@ -55,7 +57,17 @@ impl<'a, 'b, 'c> Sequence<'a, 'b, 'c> {
             }
         }
         let stored = vec![false; kernel.outputs.len()];
-        Self { e, launch, cut, window, held: vec![None; num], last_use, late, stored }
+        Self {
+            e,
+            launch,
+            cut,
+            window,
+            held: vec![None; num],
+            last_use,
+            same_as: vec![None; num],
+            late,
+            stored,
+        }
     }
 
     /// Emits everything. `sums` are column sums over several windows, as far as they are.
@@ -185,7 +197,12 @@ impl<'a, 'b, 'c> Sequence<'a, 'b, 'c> {
 
     /// The value of another expression.
     fn same(&mut self, k: usize, a: ExprId) -> Held {
-        self.last_use[a.index()] = self.last_use[a.index()].max(self.last_use[k]);
+        self.same_as[k] = Some(a.index());
+        let mut owner = Some(a.index());
+        while let Some(a) = owner {
+            self.last_use[a] = self.last_use[a].max(self.last_use[k]);
+            owner = self.same_as[a];
+        }
         Held { owned: Vec::new(), ..self.held(a).clone() }
     }
 

@@ -12,7 +12,6 @@ mod table;
 
 use super::emitter::Emitter;
 use super::launch::Launch;
-use super::native::SCRATCH_BUDGET_BYTES;
 use exprs::Sequence;
 use std::cell::Cell;
 use titan_ir::DiagResult;
@@ -130,7 +129,7 @@ pub(super) fn fallback(e: &mut Emitter<'_>, launch: &Launch<'_>) -> DiagResult<(
         if let Some(diag) = failure.into_inner() {
             return Err(diag);
         }
-        if bytes <= SCRATCH_BUDGET_BYTES || count <= grain {
+        if bytes <= e.budget_bytes() || count <= grain {
             break;
         }
         count = (count / 2 / grain * grain).max(grain);

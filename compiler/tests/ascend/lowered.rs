@@ -1,0 +1,81 @@
+//! From a function to a program, in either style.
+
+use crate::machine;
+use crate::memory::Memory;
+use std::collections::BTreeMap;
+use titan_ir::ascend::{Access, DeviceKernels, Element, Program, Soc, TensorArg};
+use titan_ir::plan::Plan;
+use titan_ir::{Mesh, Module, Stage};
+use titan_passes::emit_plan::{KernelTable, emit};
+use titan_passes::fuse::Fuse;
+use titan_passes::pass::{Pass, PassCx};
+use titan_passes::schedule::Schedule;
+use titanc::codegen::ascend::{self, KernelStyle, Options};
+
+pub(crate) const STYLES: [KernelStyle; 2] = [KernelStyle::Aclnn, KernelStyle::Fused];
+
+/// A device.
+pub(crate) fn soc() -> &'static Soc {
+    Soc::of_name("Ascend910B3").unwrap()
+}
+
+/// How kernels are made for a style.
+pub(crate) fn fuse(style: KernelStyle) -> Fuse {
+    let max_operands = if style == KernelStyle::Aclnn { 0 } else { Fuse::default().max_operands };
+    Fuse { max_operands, epilogues: false }
+}
+
+/// A lowered module of stage `Local`.
+pub(crate) struct Lowered {
+    pub(crate) plan: Plan,
+    pub(crate) program: Program,
+    pub(crate) kernels: DeviceKernels,
+}
+
+pub(crate) fn lower(mut module: Module, style: KernelStyle) -> Lowered {
+    assert_eq!(module.stage, Stage::Local);
+    let passes: [&dyn Pass; 2] = [&fuse(style), &Schedule];
+    for pass in passes {
+        pass.run(&mut module, &mut PassCx::default()).unwrap();
+    }
+    let mut kernels = KernelTable::default();
+    let plan = emit(&module, &mut kernels).unwrap();
+    let kernels: Vec<_> = kernels.kernels().cloned().collect();
+    let options = Options { soc: soc(), style, workspace_bytes: None };
+    let mut table = ascend::KernelTable::new();
+    let program = ascend::lower(&plan, &kernels, &options, &mut table).unwrap();
+    Lowered { plan, program, kernels: table.into_kernels() }
+}
+
+/// A module of one function on one rank.
+pub(crate) fn module(func: titan_ir::Func) -> Module {
+    Module { mesh: Mesh::default(), stage: Stage::Local, funcs: vec![func] }
+}
+
+impl Lowered {
+    fn view(&self, tensor: &titan_ir::plan::PlanTensor) -> TensorArg {
+        let at = self.program.address(tensor.address);
+        TensorArg::contiguous(Element::from(tensor.dtype), &tensor.local_dims, at, Access::Update)
+    }
+
+    /// Runs one step on these states and inputs; gives all named tensors after it.
+    pub(crate) fn run(&self, values: &BTreeMap<String, Vec<f64>>) -> BTreeMap<String, Vec<f64>> {
+        let mut memory = Memory::new(self.program.arena_bytes);
+        for tensor in self.plan.tensors.iter().filter(|t| t.role.is_some()) {
+            memory.write(&self.view(tensor), &values[&tensor.name]);
+        }
+        machine::run(&self.program, &self.kernels, &mut memory);
+        self.plan.tensors.iter().map(|t| (t.name.clone(), memory.read(&self.view(t)))).collect()
+    }
+
+    /// How often the program calls each operator.
+    pub(crate) fn counts(&self) -> BTreeMap<String, usize> {
+        let mut counts = BTreeMap::new();
+        for submission in self.program.submissions() {
+            if let titan_ir::ascend::Call::Operator { name, .. } = &submission.call {
+                *counts.entry(name.clone()).or_insert(0) += 1;
+            }
+        }
+        counts
+    }
+}
