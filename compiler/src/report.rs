@@ -13,8 +13,11 @@ const LABEL: usize = 16;
 /// A row of the memory table.
 type Row = (&'static str, fn(&MemoryReport) -> u64);
 
+/// What the communication library of Ascend devices allocates for itself.
+const HCCL_BUFFERS: &str = "HCCL buffers";
+
 /// Purposes of memory, and their sum.
-const ROWS: [Row; 8] = [
+const ROWS: [Row; 9] = [
     ("parameters", |m| m.params_bytes),
     ("gradients", |m| m.grads_bytes),
     ("optimizer", |m| m.optimizer_bytes),
@@ -22,6 +25,7 @@ const ROWS: [Row; 8] = [
     ("activations", |m| m.activations_bytes),
     ("collectives", |m| m.collectives_bytes),
     ("workspace", |m| m.workspace_bytes + m.workspace_per_thread_bytes),
+    (HCCL_BUFFERS, |m| m.communication_bytes),
     ("total", |m| m.total_bytes(1)),
 ];
 
@@ -100,7 +104,8 @@ fn table(plans: &[PlanInfo], limit: Limit) -> String {
     });
     row("sequences", &|p| grouped(p.global_batch_size));
     row("microbatches", &|p| grouped(p.accumulation));
-    for (label, of) in ROWS {
+    let communicates = plans.iter().any(|plan| plan.memory.communication_bytes > 0);
+    for (label, of) in ROWS.into_iter().filter(|(label, _)| communicates || *label != HCCL_BUFFERS) {
         row(label, &|p| bytes(of(&p.memory)));
     }
     row(&format!("fits {}", limit.name()), &|p| if limit.fits(&p.memory) { "yes" } else { "no" }.to_owned());

@@ -45,7 +45,7 @@ fn results_lie_apart_from_other_operands() {
 fn addresses_lie_in_regions() {
     assert!(changed(|program| program.scratch.size_bytes = SIZE - 64).contains(&"T0561"));
     assert!(with_call(CAST_IN, cast(STATE, 100_000)).contains(&"T0561"));
-    assert!(with_call(CAST_IN, cast(STATE + 8, SCRATCH)).contains(&"T0561"));
+    assert!(with_call(CAST_IN, cast(STATE + 2, SCRATCH)).contains(&"T0561"));
     assert!(changed(|program| program.scratch.at = STEP).contains(&"T0561"));
     assert!(changed(|program| program.arena_bytes = 6000).contains(&"T0563"));
     assert!(changed(|program| program.step.size_bytes = SIZE).contains(&"T0561"));

@@ -4,7 +4,8 @@ use titan_ir::Mesh;
 use titan_ir::ascend::{self, Arg, Call, DeviceKernels, TensorArg};
 use titan_ir::kernel::CollectiveKind;
 
-/// Alignment of operands of operators and kernels.
+/// Alignment of operands of generated kernels. Tensors of operators keep that of their elements: they are offsets from an aligned
+/// address.
 const OPERAND_ALIGN_BYTES: u64 = 32;
 
 /// One operand of a call.
@@ -66,7 +67,8 @@ fn operator(args: &[Arg]) -> Vec<Access> {
     let mut add = |tensor: &TensorArg, what: String| {
         let len_bytes = tensor.extent_bytes();
         if len_bytes > 0 {
-            list.push(operand(what, tensor.at, len_bytes, tensor.access));
+            let align_bytes = tensor.element.size_bytes();
+            list.push(Access { align_bytes, ..operand(what, tensor.at, len_bytes, tensor.access) });
         }
     };
     for (i, arg) in args.iter().enumerate() {
