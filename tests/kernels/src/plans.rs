@@ -3,43 +3,29 @@
 use std::path::Path;
 use titan_ir::ascend::{DeviceKernel, Soc};
 use titan_ir::kernel::{Access, Cols, RowKernel};
-use titan_ir::plan::{Action, Domain};
-use titanc::codegen::ascend::kernel::{Unfit, emit, split};
-use titanc::driver::{PassFlags, Planner, Source, resolve};
+use titanc::driver::{Lowered, PassFlags, Planner, Source, resolve};
 use titanc::model::Registry;
+use titanc::target::Target;
 
-/// A kernel and the rows, or elements, of its domain.
-pub type Launch = (RowKernel, u64);
-
-/// What a plan for `ranks` ranks launches, each once, cut to one reduction axis each.
+/// What programs for these numbers of ranks launch, and what of their kernels goes to operators.
 ///
 /// # Errors
-/// Why there is no plan.
-pub fn launches(toml: &Path, ranks: u64) -> Result<Vec<Launch>, String> {
+/// Why there is no program.
+pub fn kernels(toml: &Path, soc: &'static Soc, ranks: &[u64]) -> Result<Lowered, String> {
     let source = Source { file: Some(toml.to_path_buf()), overrides: vec![] };
     let (config, _) = source.load().map_err(|e| format!("{e:?}"))?;
     let registry = Registry::builtin();
     let model = resolve(&registry, &config).map_err(|e| format!("{e:?}"))?;
-    let dims = config.parallel_dims(ranks).map_err(|e| format!("{e:?}"))?;
     let flags = PassFlags::default();
-    let mut planner = Planner::new(&config, &model, &flags);
-    let planned = planner.plan(&dims).map_err(|e| format!("{e:?}"))?;
-    let kernels = planner.kernels();
-    let mut launches: Vec<Launch> = Vec::new();
-    for instr in planned.plan.segments.iter().flat_map(|s| &s.instrs) {
-        let (kernel, rows) = match &instr.action {
-            Action::Launch { kernel, domain: Domain::Rows { rows, .. }, .. } => (*kernel, *rows),
-            Action::Launch { kernel, domain: Domain::Flat { len, .. }, .. } => (*kernel, *len),
-            _ => continue,
-        };
-        for piece in split(&kernels[kernel as usize]) {
-            let launch = (piece.kernel, rows);
-            if !launches.contains(&launch) {
-                launches.push(launch);
-            }
+    let mut planner = Planner::new(&config, &model, Target::Ascend(soc), &flags);
+    for &ranks in ranks {
+        let dims = config.parallel_dims(ranks).map_err(|e| format!("{e:?}"))?;
+        // What the checks of a whole program find is for the build to say: its kernels are made before.
+        if let Err(findings) = planner.plan(&dims) {
+            eprintln!("{} for {ranks} ranks: {} findings", toml.display(), findings.0.len());
         }
     }
-    Ok(launches)
+    Ok(planner.into_kernels().lowered)
 }
 
 /// The smallest domain on which a kernel does all it does on a large one.
@@ -60,14 +46,14 @@ pub fn small_rows(kernel: &RowKernel, rows: u64) -> u64 {
     small.min(rows)
 }
 
-/// Kernels for a device, and those that are not, with the reason.
-pub fn emit_all(launches: &[Launch], soc: &Soc) -> (Vec<DeviceKernel>, Vec<(Launch, Unfit)>) {
-    let (mut fit, mut unfit) = (Vec::new(), Vec::new());
-    for launch in launches {
-        match emit(&launch.0, launch.1, soc) {
-            Ok(kernel) => fit.push(kernel),
-            Err(reason) => unfit.push((launch.clone(), reason)),
+/// Those kernels on small domains, each once.
+pub fn small(kernels: &[DeviceKernel]) -> Vec<(RowKernel, u64)> {
+    let mut small: Vec<(RowKernel, u64)> = Vec::new();
+    for kernel in kernels {
+        let domain = (kernel.kernel.clone(), small_rows(&kernel.kernel, kernel.rows));
+        if !small.contains(&domain) {
+            small.push(domain);
         }
     }
-    (fit, unfit)
+    small
 }

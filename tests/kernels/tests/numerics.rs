@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use titan_ir::ascend::Soc;
-use titan_ir::kernel::{KernelSpec, text};
+use titan_ir::kernel::{KernelSpec, RowKernel, text};
 use titan_kernel_tests::{plans, random, run};
 use titanc::codegen::ascend::kernel::{emit, split};
 
@@ -11,12 +11,15 @@ fn soc() -> &'static Soc {
     Soc::of_name("Ascend910B3").unwrap()
 }
 
+fn debug_model() -> Vec<(RowKernel, u64)> {
+    let toml = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/llama3_debug.toml");
+    plans::small(&plans::kernels(&toml, soc(), &[2]).unwrap().kernels.kernels)
+}
+
 #[test]
 fn kernels_of_the_debug_model_compute_what_they_mean() {
-    let toml = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/llama3_debug.toml");
     let mut num_fit = 0;
-    for (kernel, rows) in plans::launches(&toml, 2).unwrap() {
-        let rows = plans::small_rows(&kernel, rows);
+    for (kernel, rows) in debug_model() {
         let Ok(device) = emit(&kernel, rows, soc()) else { continue };
         num_fit += 1;
         if let Err(error) = run::on_host(&device, soc(), rows) {
@@ -44,9 +47,7 @@ fn random_kernels_compute_what_they_mean() {
 
 #[test]
 fn a_wrong_operation_is_noticed() {
-    let toml = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/llama3_debug.toml");
-    let kernels = plans::launches(&toml, 1).unwrap().into_iter().filter_map(|(kernel, rows)| {
-        let rows = plans::small_rows(&kernel, rows);
+    let kernels = debug_model().into_iter().filter_map(|(kernel, rows)| {
         emit(&kernel, rows, soc()).ok().filter(|device| device.mlir.contains("arith.mulf"))
     });
     for mut device in kernels.take(6) {
