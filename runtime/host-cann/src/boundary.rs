@@ -1,9 +1,11 @@
 //! Between C and Rust: statuses, texts of errors, panics.
 
+use crate::capture;
 use crate::fault::Fault;
+use crate::state;
 use ascend_rs_sys::types::*;
 use std::cell::RefCell;
-use std::ffi::{CString, c_char, c_void};
+use std::ffi::{CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// What a C function returns.
@@ -105,8 +107,17 @@ pub(crate) fn call<R: Returned>(function: &str, run: impl FnOnce() -> Result<R::
         Ok(value) => R::success(value),
         Err(fault) => {
             remember(function, &fault);
+            punish(function, &fault);
             R::failure(fault.code)
         }
+    }
+}
+
+/// Ruins the running captures, if `HOST_CANN_STRICT` asks for it.
+fn punish(function: &str, fault: &Fault) {
+    let runtime = state::lock();
+    if runtime.options.is_strict {
+        capture::punish(runtime, &format!("{function} has failed: {}", fault.message));
     }
 }
 
@@ -117,9 +128,16 @@ fn remember(function: &str, fault: &Fault) {
     LAST.with_borrow_mut(|last| *last = Last { code: fault.code, text });
 }
 
+/// Makes `text` what `aclGetRecentErrMsg` says, without an error.
+pub(crate) fn note(text: Option<String>) {
+    let Some(text) = text else { return };
+    let text = CString::new(text).unwrap_or_default();
+    LAST.with_borrow_mut(|last| *last = Last { code: 0, text });
+}
+
 /// The text of this thread's last error, which lives until its next.
 pub(crate) fn last_text() -> *const c_char {
-    LAST.with_borrow(|last| if last.code == 0 { std::ptr::null() } else { last.text.as_ptr() })
+    LAST.with_borrow(|last| if last.text.is_empty() { std::ptr::null() } else { last.text.as_ptr() })
 }
 
 /// The status of this thread's last error, and whether it is forgotten.
@@ -151,7 +169,7 @@ pub(crate) fn non_null<T>(pointer: *const T, name: &str) -> Result<(), Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::ffi::CStr;
+    use std::ffi::{CStr, c_void};
 
     #[test]
     fn a_panic_is_an_error_with_a_text() {

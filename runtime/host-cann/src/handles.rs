@@ -103,15 +103,30 @@ impl<T> Handles<T> {
         Ok(self.slots[index].value.take().expect("found ones have values"))
     }
 
+    /// As [`Handles::insert`]; the handle as a number, which is how the runtime's own structures refer to objects.
+    pub(crate) fn insert_key(&mut self, value: T) -> usize {
+        self.insert(value) as usize
+    }
+
+    /// The object of a handle given as a number, if it still lives.
+    pub(crate) fn at(&self, key: usize) -> Option<&T> {
+        self.get(key as *const c_void).ok()
+    }
+
+    /// As [`Handles::at`], to change it.
+    pub(crate) fn at_mut(&mut self, key: usize) -> Option<&mut T> {
+        self.get_mut(key as *const c_void).ok()
+    }
+
+    /// The handles of all objects `of` picks, as numbers.
+    pub(crate) fn keys(&self, of: impl Fn(&T) -> bool) -> Vec<usize> {
+        self.iter().filter(|(_, value)| of(value)).map(|(handle, _)| handle as usize).collect()
+    }
+
     /// Every object with its handle, oldest place first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (*mut c_void, &T)> {
         let full = self.slots.iter().enumerate();
         full.filter_map(|(index, slot)| slot.value.as_ref().map(|value| (self.handle(index), value)))
-    }
-
-    /// Number of objects.
-    pub(crate) fn len(&self) -> usize {
-        self.slots.len() - self.free.len()
     }
 }
 

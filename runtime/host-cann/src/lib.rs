@@ -18,6 +18,11 @@
 #[expect(non_snake_case, reason = "functions have the vendor's names")]
 mod api;
 mod boundary;
+mod capture;
+mod clock;
+mod context;
+mod device;
+mod event;
 #[expect(
     non_snake_case,
     clippy::missing_safety_doc,
@@ -28,8 +33,19 @@ pub mod exports;
 mod fault;
 mod handles;
 mod hccl;
+mod kernel;
+mod lifecycle;
+mod memory;
 mod nnopbase;
 mod operators;
+mod query;
+mod random;
+mod schedule;
+mod shadow;
+mod soc;
 mod span;
+mod state;
+mod stats;
+mod stream;
 mod task;
 mod value;

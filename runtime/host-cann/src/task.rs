@@ -1,7 +1,10 @@
 //! Work for a stream.
 
+use crate::capture::graph::Node;
 use crate::fault::Fault;
 use crate::span::Span;
+use crate::state;
+use crate::stream::{Item, Work, WorkKind, enqueue};
 use ascend_rs_sys::types::aclrtStream;
 use std::fmt;
 use std::sync::Arc;
@@ -61,6 +64,21 @@ impl fmt::Debug for Task {
 /// # Errors
 /// The stream is no live stream of this thread's context, or the capture cannot take the task.
 pub(crate) fn submit(stream: aclrtStream, task: Task) -> Result<(), Fault> {
-    let _ = task;
-    Err(Fault::parameter(format!("no stream {:p}", stream.0)))
+    submit_work(stream, Work::new(task, WorkKind::Operator))
+}
+
+/// As [`submit`], for tasks the runtime makes itself.
+pub(crate) fn submit_work(stream: aclrtStream, work: Work) -> Result<(), Fault> {
+    let mut runtime = state::ready()?;
+    let key = runtime.stream_key(stream)?;
+    let work = Arc::new(work);
+    let found = runtime.stream(key);
+    if let Some(rewriting) = &mut found.rewriting {
+        rewriting.works.push(work);
+        return Ok(());
+    }
+    if found.capture.is_some() {
+        return runtime.add_node(key, Node::Work(work)).map(|_| ());
+    }
+    enqueue(runtime, key, Item::Work(work)).map(drop)
 }
