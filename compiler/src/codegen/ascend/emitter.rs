@@ -36,6 +36,7 @@ pub(super) struct Emitter<'a> {
     /// Scratch in use: address to number of bytes.
     used: BTreeMap<u64, u64>,
     slots: Vec<Slot>,
+    next_slot: u64,
     pub(super) demand: Demand,
 }
 
@@ -50,6 +51,7 @@ impl<'a> Emitter<'a> {
             budget_bytes,
             used: BTreeMap::new(),
             slots: Vec::new(),
+            next_slot: 0,
             demand,
         }
     }
@@ -130,21 +132,22 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// An f32 computed from the value at `from`: kept until that value changes or the part ends.
+    /// An f32 tensor computed from the value at `from`: kept until that value changes or the part ends.
     pub(super) fn slot(
         &mut self,
         what: &'static str,
         from: u64,
+        dims: &[u64],
         make: impl FnOnce(&mut Self, &TensorArg),
     ) -> TensorArg {
-        let tensor = |at| TensorArg::contiguous(Element::F32, &[1], at, Access::Read);
+        let tensor = |at| TensorArg::contiguous(Element::F32, dims, at, Access::Read);
         if let Some(slot) = self.slots.iter().find(|slot| slot.key == (what, from)) {
             return tensor(slot.at);
         }
-        let at = SLOTS + self.demand.slot_bytes;
-        self.demand.slot_bytes += ALIGN_BYTES;
-        self.slots.push(Slot { key: (what, from), at });
-        let slot = tensor(at);
+        let slot = tensor(SLOTS + self.next_slot);
+        self.next_slot += slot.extent_bytes().next_multiple_of(ALIGN_BYTES);
+        self.demand.slot_bytes = self.demand.slot_bytes.max(self.next_slot);
+        self.slots.push(Slot { key: (what, from), at: slot.at });
         make(self, &slot);
         slot
     }
@@ -152,6 +155,7 @@ impl<'a> Emitter<'a> {
     /// Forgets all slots.
     pub(super) fn forget(&mut self) {
         self.slots.clear();
+        self.next_slot = 0;
     }
 }
 

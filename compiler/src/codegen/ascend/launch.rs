@@ -1,6 +1,6 @@
 //! Launches of generated kernels: a kernel for the device compiler, one operator of the vendor, or a sequence of operators.
 
-use super::{KernelStyle, Lowering, fallback, kernel};
+use super::{KernelStyle, Lowering, fallback, kernel, recognise};
 use titan_ir::ascend::Call;
 use titan_ir::kernel::RowKernel;
 use titan_ir::plan::Domain;
@@ -36,6 +36,9 @@ pub(super) fn launch(
     };
     let launch = Launch { kernel, rows, len, args };
     if lowering.options.style == KernelStyle::Fused && generated(lowering, &launch) {
+        return Ok(());
+    }
+    if recognise::recognise(&mut lowering.emitter, &launch, &mut lowering.known) {
         return Ok(());
     }
     fallback::fallback(&mut lowering.emitter, &launch)

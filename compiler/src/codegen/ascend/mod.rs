@@ -18,6 +18,7 @@ mod launch;
 mod native;
 pub mod operators;
 mod parts;
+mod recognise;
 
 use arena::Tables;
 use emitter::Emitter;
@@ -137,11 +138,13 @@ pub fn lower_within(
         options,
         table,
         emitter: Emitter::new(&mut tables, options.soc, scratch_budget_bytes),
+        known: recognise::Known::new(),
     };
     let mut events = 0;
     let mut segments = Vec::with_capacity(plan.segments.len());
     for segment in &plan.segments {
         let mut steps = Vec::new();
+        lowering.emitter.forget();
         for (source, instr) in (0u32..).zip(&segment.instrs) {
             lowering.instr(instr, source, &mut steps)?;
         }
@@ -159,6 +162,7 @@ struct Lowering<'a, 'b> {
     options: &'a Options<'a>,
     table: &'a mut KernelTable,
     emitter: Emitter<'b>,
+    known: recognise::Known,
 }
 
 impl Lowering<'_, '_> {

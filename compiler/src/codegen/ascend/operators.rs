@@ -15,6 +15,7 @@
 
 use titan_ir::ascend::{Access, Arg, Call, Soc, TensorArg, contiguous_strides};
 use titan_ir::ice;
+use titan_ir::kernel::BinaryFn;
 
 /// What every operator may ask for: room of the system's own kernels.
 const SYSTEM_BYTES: u64 = 16 << 20;
@@ -193,6 +194,18 @@ pub(super) fn call(name: &str, mut args: Vec<Arg>) -> Call {
         tensor.access = Access::Write;
     }
     Call::Operator { name: operator.name.to_owned(), args }
+}
+
+/// The operator of a function of two values.
+pub(super) fn binary(f: BinaryFn) -> &'static str {
+    match f {
+        BinaryFn::Add => "aclnnAdd",
+        BinaryFn::Sub => "aclnnSub",
+        BinaryFn::Mul => "aclnnMul",
+        BinaryFn::Div => "aclnnDiv",
+        BinaryFn::Max => "aclnnMaximum",
+        BinaryFn::Min => "aclnnMinimum",
+    }
 }
 
 fn find(name: &str) -> &'static Operator {

@@ -4,6 +4,7 @@ use super::{Cut, Window, pairs, table};
 use crate::codegen::ascend::emitter::Emitter;
 use crate::codegen::ascend::launch::Launch;
 use crate::codegen::ascend::native::{cast, dense};
+use crate::codegen::ascend::operators;
 use titan_ir::ascend::{Arg, Element, TableFill, TensorArg};
 use titan_ir::kernel::{Access, BinaryFn, Expr, ExprId, Store, UnaryFn};
 use titan_ir::{DType, Diag, DiagResult, ice};
@@ -331,18 +332,10 @@ impl<'a, 'b, 'c> Sequence<'a, 'b, 'c> {
         let (x, y) = (self.wide(a), self.wide(b));
         let held = self.result(k, Element::F32, &joined(&[&x, &y]));
         let mut args = vec![Arg::Tensor(x), Arg::Tensor(y)];
-        let name = match f {
-            BinaryFn::Add => "aclnnAdd",
-            BinaryFn::Sub => "aclnnSub",
-            BinaryFn::Mul => "aclnnMul",
-            BinaryFn::Div => "aclnnDiv",
-            BinaryFn::Max => "aclnnMaximum",
-            BinaryFn::Min => "aclnnMinimum",
-        };
         if matches!(f, BinaryFn::Add | BinaryFn::Sub) {
             args.push(Arg::Scalar(Element::F32, 1.0));
         }
-        self.operator(name, args, &held);
+        self.operator(operators::binary(f), args, &held);
         held
     }
 
