@@ -364,6 +364,8 @@ pub struct Program {
     pub step: Region,
     /// Constant tables.
     pub tables: Vec<Table>,
+    /// Values several instructions of a part share, made by the first that needs them.
+    pub slots: Region,
     /// Values between the calls of one instruction.
     pub scratch: Region,
     /// Per stream what operators may ask for in phase one. It is a bound made at build: the runtime compares it with what they do ask for.

@@ -79,9 +79,6 @@ struct Walk<'a> {
 /// Written before the first step.
 const BY_HOST: Writer = Writer { part: u32::MAX, instr: 0 };
 
-/// Bytes of a number that may stay in scratch after its instruction.
-const NUMBER_BYTES: u64 = 4;
-
 impl Walk<'_> {
     fn host_writes(&mut self) {
         let tensors = self.plan.tensors.iter();
@@ -198,9 +195,12 @@ impl Walk<'_> {
         } else if !seen.is_whole {
             let message = format!("{} reads bytes that nothing has written", access.what);
             findings.at(site, "T0564", &message, "write them first");
-        } else if place == Some(Place::Scratch) && !seen.writers.iter().all(|&w| is_own(access, reader, w)) {
+        } else if place == Some(Place::Scratch) && seen.writers.iter().any(|&w| w != reader) {
             let message = format!("{} reads scratch that another instruction has left", access.what);
             findings.at(site, "T0565", &message, "scratch lives within the calls of one instruction");
+        } else if place == Some(Place::Slot) && seen.writers.iter().any(|w| w.part != reader.part) {
+            let message = format!("{} reads a slot that another part has left", access.what);
+            findings.at(site, "T0565", &message, "slots live within one part");
         }
     }
 
@@ -238,11 +238,6 @@ impl Walk<'_> {
             findings.whole("T0566", message, "end a part at every guard of the plan");
         }
     }
-}
-
-/// Whether scratch that `writer` left may be read: by itself, and a number by later instructions of the part.
-fn is_own(access: &Access, reader: Writer, writer: Writer) -> bool {
-    writer == reader || (writer.part == reader.part && access.len_bytes <= NUMBER_BYTES)
 }
 
 const ORDER_THEM: &str = "record an event behind the first access and wait for it before the second";

@@ -78,7 +78,8 @@ pub(super) fn finish(
     let state = regions.next(plan.state_bytes);
     let step = regions.next(plan.step_bytes);
     let table_region = regions.next(tables.size_bytes);
-    let scratch = regions.next(demand.slot_bytes + demand.scratch_bytes);
+    let slots = regions.next(demand.slot_bytes);
+    let scratch = regions.next(demand.scratch_bytes);
     let num_streams = 1 + streams(&segments);
     let workspaces: Vec<Region> = (0..num_streams)
         .map(|stream| regions.next(if stream == 0 { workspace(options, demand) } else { 0 }))
@@ -86,8 +87,8 @@ pub(super) fn finish(
     let arena_bytes = regions.end.next_multiple_of(REGION_ALIGN_BYTES);
     let moved = |address: u64| match address >> 60 {
         1 => address - TABLES + table_region.at,
-        2 => address - SLOTS + scratch.at,
-        3 => address - SCRATCH + scratch.at + demand.slot_bytes,
+        2 => address - SLOTS + slots.at,
+        3 => address - SCRATCH + scratch.at,
         _ => address,
     };
     let calls = segments.iter_mut().flat_map(|s| &mut s.parts).flat_map(|p| &mut p.submissions);
@@ -102,6 +103,7 @@ pub(super) fn finish(
             .iter()
             .map(|(fill, &at)| Table { at: table_region.at + at, fill: fill.clone() })
             .collect(),
+        slots,
         scratch,
         workspaces,
         num_streams,

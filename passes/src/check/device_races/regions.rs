@@ -13,6 +13,7 @@ pub(super) enum Place {
     State,
     Step,
     Table,
+    Slot,
     Scratch,
     Workspace,
 }
@@ -30,6 +31,7 @@ impl Regions {
         let mut all = vec![
             (program.state, Place::State),
             (program.step, Place::Step),
+            (program.slots, Place::Slot),
             (program.scratch, Place::Scratch),
         ];
         let table =
