@@ -15,7 +15,11 @@
 //! | `HOST_CANN_STRICT` | `1`: an error inside a capture ruins it, a leak aborts | 0 |
 //! | `HOST_CANN_STATS` | file that gets one line of counts at `aclFinalize` | none |
 
-#[expect(non_snake_case, reason = "functions have the vendor's names")]
+#[expect(
+    non_snake_case,
+    clippy::too_many_arguments,
+    reason = "functions have the vendor's names and arguments"
+)]
 mod api;
 mod boundary;
 mod capture;
@@ -26,16 +30,25 @@ mod event;
 #[expect(
     non_snake_case,
     clippy::missing_safety_doc,
-    clippy::too_many_arguments,
     reason = "functions have the vendor's names and arguments, and the vendor's documentation says what they require"
 )]
 pub mod exports;
 mod fault;
 mod handles;
+#[expect(
+    non_snake_case,
+    clippy::too_many_arguments,
+    reason = "functions have the vendor's names and arguments"
+)]
 mod hccl;
 mod kernel;
 mod lifecycle;
 mod memory;
+#[expect(
+    non_snake_case,
+    clippy::too_many_arguments,
+    reason = "functions have the vendor's names and arguments"
+)]
 mod nnopbase;
 mod operators;
 mod query;

@@ -5,6 +5,7 @@ use ascend_rs_sys::types::*;
 use std::ffi::{CStr, c_char};
 
 /// An argument, as it came. A null pointer is an optional argument that was left out.
+#[expect(dead_code, reason = "which are made depends on which operators are exported")]
 #[derive(Debug, Clone)]
 pub(crate) enum Value {
     /// `aclTensor*`.

@@ -17,7 +17,8 @@ fn join<E: Element>(dtype: DType, how: Reduce, total: &mut [u8], part: &[u8]) {
     let size = size_of::<E>();
     for (a, b) in total.chunks_exact_mut(size).zip(part.chunks_exact(size)) {
         // SAFETY: both chunks hold an element, at any alignment.
-        let (x, y) = unsafe { (a.as_ptr().cast::<E>().read_unaligned(), b.as_ptr().cast::<E>().read_unaligned()) };
+        let (x, y) =
+            unsafe { (a.as_ptr().cast::<E>().read_unaligned(), b.as_ptr().cast::<E>().read_unaligned()) };
         let joined = if dtype.is_float() {
             E::from_f32(floats(how, x.to_f32(), y.to_f32()))
         } else {

@@ -68,7 +68,8 @@ impl Channel {
     }
 
     pub(super) fn join(&mut self, rank: u32, terms: Terms) -> Vec<Letter> {
-        if let Some((other, theirs)) = self.joined.iter().enumerate().find_map(|(i, t)| Some((i, t.as_ref()?)))
+        if let Some((other, theirs)) =
+            self.joined.iter().enumerate().find_map(|(i, t)| Some((i, t.as_ref()?)))
             && *theirs != terms
         {
             let why = format!("rank {other} joins with {theirs:?} and rank {rank} with {terms:?}");
@@ -112,7 +113,8 @@ impl Channel {
     fn scene(&self, number: u64) -> String {
         let parts = &self.meetings[&number];
         let there = parts.iter().enumerate().filter_map(|(i, part)| Some((i, &part.as_ref()?.0)));
-        let there: Vec<String> = there.map(|(i, collective)| format!("rank {i} is in {collective}")).collect();
+        let there: Vec<String> =
+            there.map(|(i, collective)| format!("rank {i} is in {collective}")).collect();
         let away: Vec<String> =
             parts.iter().enumerate().filter(|(_, p)| p.is_none()).map(|(i, _)| i.to_string()).collect();
         format!("operation {number}: {}; not there: {}", there.join(", "), away.join(", "))
@@ -126,8 +128,12 @@ impl Channel {
         scenes.extend(self.transfers.iter().map(|(transfer, sides)| {
             let Transfer { from, to, number } = transfer;
             match &sides[0] {
-                Some(_) => format!("transfer {number}: rank {from} sends to rank {to}, which does not receive"),
-                None => format!("transfer {number}: rank {to} receives from rank {from}, which does not send"),
+                Some(_) => {
+                    format!("transfer {number}: rank {from} sends to rank {to}, which does not receive")
+                }
+                None => {
+                    format!("transfer {number}: rank {to} receives from rank {from}, which does not send")
+                }
             }
         }));
         let why = format!("time-out: rank {rank} waits in {what}; {}", scenes.join("; "));
@@ -143,7 +149,8 @@ impl Channel {
         if let Some((other, (theirs, _))) = parts.iter().enumerate().find_map(|(i, p)| Some((i, p.as_ref()?)))
             && !agree(theirs, &part.0)
         {
-            let why = format!("operation {number}: rank {other} is in {theirs}; rank {rank} is in {}", part.0);
+            let why =
+                format!("operation {number}: rank {other} is in {theirs}; rank {rank} is in {}", part.0);
             return self.break_up(why, false);
         }
         parts[rank as usize] = Some(part);
@@ -154,13 +161,15 @@ impl Channel {
         if !self.meetings[&number].iter().all(Option::is_some) {
             return Vec::new();
         }
-        let parts: Vec<Part> = self.meetings.remove(&number).expect("it is there").into_iter().flatten().collect();
+        let parts: Vec<Part> =
+            self.meetings.remove(&number).expect("it is there").into_iter().flatten().collect();
         let fixed = self.joined[0].as_ref().is_some_and(|terms| terms.deterministic != 0);
         self.seed = self.seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let order = if fixed { Order::Fixed } else { Order::Seeded(self.seed >> 16) };
         match results(&parts, order) {
             Ok(results) => {
-                let letter = |(rank, bytes)| (rank as u32, Reply::Met { group: self.group.clone(), number }, bytes);
+                let letter =
+                    |(rank, bytes)| (rank as u32, Reply::Met { group: self.group.clone(), number }, bytes);
                 results.into_iter().enumerate().map(letter).collect()
             }
             Err(why) => self.break_up(format!("operation {number}: {why}"), false),
@@ -245,7 +254,9 @@ fn exchange_varied(parts: &[Part]) -> Result<Vec<Vec<u8>>, String> {
         for (from, (collective, bytes)) in parts.iter().enumerate() {
             let (sent, expected) = (counts(from)[0][to], counts(to)[1][from]);
             if sent != expected {
-                return Err(format!("rank {from} sends {sent} elements to rank {to}, which expects {expected}"));
+                return Err(format!(
+                    "rank {from} sends {sent} elements to rank {to}, which expects {expected}"
+                ));
             }
             let size = collective.size_bytes;
             let start = counts(from)[0][..to].iter().sum::<u64>() as usize * size;

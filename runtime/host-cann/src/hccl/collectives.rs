@@ -7,6 +7,7 @@ use super::fault;
 use super::types::{Reduce, size_bytes};
 use super::wire::{Collective, Kind, Request};
 use crate::fault::Fault;
+use crate::query;
 use crate::span::Span;
 use ascend_rs_sys::types::*;
 use std::ffi::c_void;
@@ -33,7 +34,10 @@ fn span(buffer: *const c_void, count: u64, size: usize, name: &str) -> Result<Sp
         return Err(fault(HcclResult::HCCL_E_PTR, format!("{name} is null")));
     }
     if !(buffer as usize).is_multiple_of(size) {
-        return Err(fault(HcclResult::HCCL_E_PARA, format!("{name} is at {buffer:p}, not aligned to its type")));
+        return Err(fault(
+            HcclResult::HCCL_E_PARA,
+            format!("{name} is at {buffer:p}, not aligned to its type"),
+        ));
     }
     let len = usize::try_from(count).ok().and_then(|count| count.checked_mul(size));
     let len = len.ok_or_else(|| fault(HcclResult::HCCL_E_PARA, format!("{name} has {count} elements")))?;
@@ -74,8 +78,9 @@ impl Operation {
             return Err(fault(HcclResult::HCCL_E_REMOTE, text));
         }
         let size_bytes = size_bytes(self.dtype)?;
+        let graph = query::capturing(stream)?.map(|graph| communicator.graph_number(graph));
         let spans = [self.gives.clone(), self.gets.clone()];
-        let ask = move |communicator: &Communicator, context: &crate::task::TaskContext| {
+        let ask = move |communicator: &Communicator| {
             let collective = Collective {
                 kind: self.kind,
                 count: self.count,
@@ -83,7 +88,7 @@ impl Operation {
                 size_bytes,
                 reduce: self.reduce,
                 root: self.root,
-                graph: communicator.graph_number(context.graph),
+                graph,
                 counts: self.counts.clone(),
             };
             let number = communicator.next_operation();
@@ -225,7 +230,10 @@ pub(crate) fn HcclAlltoAll(
 ) -> Result<(), Fault> {
     let (communicator, size) = (communicator(comm)?, size_bytes(sendType)?);
     if (sendCount, sendType) != (recvCount, recvType) {
-        return Err(fault(HcclResult::HCCL_E_PARA, "what is sent and what is received have other counts or types"));
+        return Err(fault(
+            HcclResult::HCCL_E_PARA,
+            "what is sent and what is received have other counts or types",
+        ));
     }
     let mut operation = Operation::new(Kind::AlltoAll, sendCount, sendType);
     let total = sendCount.saturating_mul(u64::from(communicator.size()));
@@ -249,8 +257,9 @@ unsafe fn pieces(
         return Err(fault(HcclResult::HCCL_E_PTR, format!("the counts or displacements of {name} are null")));
     }
     // SAFETY: the caller vouches for it.
-    let numbers = [counts, displacements]
-        .map(|numbers| unsafe { std::slice::from_raw_parts(numbers.cast::<u64>(), communicator.size() as usize) });
+    let numbers = [counts, displacements].map(|numbers| unsafe {
+        std::slice::from_raw_parts(numbers.cast::<u64>(), communicator.size() as usize)
+    });
     let piece = |(&count, &displacement): (&u64, &u64)| {
         let all = span(buffer, displacement.saturating_add(count), size, name)?;
         let start = displacement as usize * size;
@@ -291,5 +300,9 @@ pub(crate) unsafe fn HcclAlltoAllV(
 
 pub(crate) fn HcclBarrier(comm: HcclComm, stream: aclrtStream) -> Result<(), Fault> {
     let communicator = communicator(comm)?;
-    Operation::new(Kind::Barrier, 0, HcclDataType::HCCL_DATA_TYPE_INT8).submit("HcclBarrier", communicator, stream)
+    Operation::new(Kind::Barrier, 0, HcclDataType::HCCL_DATA_TYPE_INT8).submit(
+        "HcclBarrier",
+        communicator,
+        stream,
+    )
 }

@@ -6,9 +6,10 @@ use super::wire::{Group, Request, Terms};
 use super::{fault, lock, seconds};
 use crate::fault::Fault;
 use crate::handles::{Codes, Handles};
-use crate::state;
+use crate::lifecycle;
+use crate::query;
 use ascend_rs_sys::types::*;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Once};
 
 /// One rank of a communicator.
 #[derive(Debug)]
@@ -29,7 +30,7 @@ struct Numbers {
     operations: u64,
     /// Per pair: other rank, and whether this one sends.
     transfers: std::collections::BTreeMap<(u32, bool), u64>,
-    /// Graphs in the order this communicator first ran in them.
+    /// Graphs it is captured in, in the order of captures.
     graphs: Vec<u32>,
     failed: bool,
     is_closed: bool,
@@ -50,7 +51,7 @@ pub(super) fn communicator(comm: HcclComm) -> Result<Arc<Communicator>, Fault> {
 }
 
 /// Communicators that were never destroyed, one text each.
-pub(crate) fn leaks() -> Vec<String> {
+fn leaks() -> Vec<String> {
     let communicators = lock(&COMMUNICATORS);
     let text = |c: &Arc<Communicator>| format!("communicator {} was never destroyed", c.name);
     communicators.iter().map(|(_, c)| text(c)).collect()
@@ -58,11 +59,8 @@ pub(crate) fn leaks() -> Vec<String> {
 
 /// The device of this thread's context.
 pub(super) fn current_device() -> Result<i32, Fault> {
-    let mut device = 0;
-    // SAFETY: the number is written before it is read.
-    unsafe { crate::api::aclrtGetDevice(&mut device) }
-        .map_err(|error| fault(HcclResult::HCCL_E_RUNTIME, format!("no device is set: {}", error.message)))?;
-    Ok(device)
+    query::current_device()
+        .map_err(|error| fault(HcclResult::HCCL_E_RUNTIME, format!("no device is set: {}", error.message)))
 }
 
 impl Communicator {
@@ -75,7 +73,7 @@ impl Communicator {
         name: String,
     ) -> Result<Self, Fault> {
         let device = current_device()?;
-        state::ready()?.charge(device, settings.buffer_bytes()).map_err(|error| {
+        query::charge(device, settings.buffer_bytes()).map_err(|error| {
             let text = format!("the buffers of a communicator: {}", error.message);
             fault(HcclResult::HCCL_E_OOM, text)
         })?;
@@ -99,6 +97,8 @@ impl Communicator {
             connection.tell(&Request::GiveUp { group: group.clone(), rank: self.rank, what }, &[]);
             arrived = connection.wait(group, &Awaited::Joined, timeout);
         }
+        static WATCHED: Once = Once::new();
+        WATCHED.call_once(|| lifecycle::add_leak_source(leaks));
         match arrived {
             Ok(Some(_)) => Ok(HcclComm(lock(&COMMUNICATORS).insert(Arc::new(self)))),
             Ok(None) => Err(fault(HcclResult::HCCL_E_TIMEOUT, "the process of rank 0 does not answer")),
@@ -129,15 +129,13 @@ impl Communicator {
         *number - 1
     }
 
-    /// Which of its graphs a task is replayed from: a number that is the same on all ranks if all capture in the same order.
-    pub(super) fn graph_number(&self, graph: Option<u32>) -> Option<usize> {
-        let graph = graph?;
+    /// Which of its graphs this is: a number that is the same on all ranks if all capture in the same order.
+    pub(super) fn graph_number(&self, graph: u32) -> usize {
         let graphs = &mut lock(&self.progress).graphs;
-        let known = graphs.iter().position(|&g| g == graph);
-        Some(known.unwrap_or_else(|| {
+        graphs.iter().position(|&g| g == graph).unwrap_or_else(|| {
             graphs.push(graph);
             graphs.len() - 1
-        }))
+        })
     }
 
     /// Leaves the others, and gives memory back. Does nothing the second time.
@@ -147,10 +145,7 @@ impl Communicator {
         }
         let (group, rank) = (self.group.clone(), self.rank);
         self.connection.tell(&Request::Leave { group, rank }, &[]);
-        // After `aclFinalize` there is no device to give the memory back to.
-        if let Ok(mut runtime) = state::ready() {
-            runtime.discharge(self.device, self.settings.buffer_bytes());
-        }
+        query::discharge(self.device, self.settings.buffer_bytes());
     }
 
     pub(super) fn is_closed(&self) -> bool {

@@ -107,7 +107,9 @@ fn check_head(config: &HcclCommConfig) -> Result<u32, Fault> {
         return refuse(format!("the configuration has magic number {magic:#x}: it was not initialised"));
     }
     if !(1..=HCCL_COMM_CONFIG_VERSION).contains(&version) {
-        return refuse(format!("the configuration has version {version}; known: 1 to {HCCL_COMM_CONFIG_VERSION}"));
+        return refuse(format!(
+            "the configuration has version {version}; known: 1 to {HCCL_COMM_CONFIG_VERSION}"
+        ));
     }
     let whole = size_of::<HcclCommConfig>() as u64;
     let fits = if version == HCCL_COMM_CONFIG_VERSION { size == whole } else { (32..whole).contains(&size) };

@@ -4,6 +4,7 @@ use super::hub::address;
 use super::wire::{Group, Reply, Request, Transfer, receive, send};
 use super::{fault, lock};
 use crate::fault::Fault;
+use crate::query;
 use ascend_rs_sys::types::*;
 use std::collections::BTreeMap;
 use std::net::Shutdown;
@@ -61,9 +62,11 @@ impl Connection {
             while let Ok((reply, bytes)) = receive::<Reply>(&mut reader) {
                 take_in(&mut lock(&shared.0), reply, bytes);
                 shared.1.notify_all();
+                query::wake();
             }
             lock(&shared.0).lost = true;
             shared.1.notify_all();
+            query::wake();
         });
         Ok(Self { writer: Mutex::new(stream), inbox })
     }
@@ -85,15 +88,21 @@ impl Connection {
         match inbox.broken.get(group) {
             Some((why, true)) => Err(Fault::new(ACL_ERROR_RT_FFTS_PLUS_TIMEOUT, why.clone())),
             Some((why, false)) => Err(Fault::new(ACL_ERROR_RT_FFTS_PLUS_EXCEPTION, why.clone())),
-            None if inbox.lost => {
-                Err(Fault::new(ACL_ERROR_RT_SOCKET_CLOSE, "the process that made the root information has ended"))
-            }
+            None if inbox.lost => Err(Fault::new(
+                ACL_ERROR_RT_SOCKET_CLOSE,
+                "the process that made the root information has ended",
+            )),
             None => Ok(None),
         }
     }
 
     /// As [`Connection::poll`], waiting up to `timeout`.
-    pub(super) fn wait(&self, group: &Group, awaited: &Awaited, timeout: Duration) -> Result<Option<Vec<u8>>, Fault> {
+    pub(super) fn wait(
+        &self,
+        group: &Group,
+        awaited: &Awaited,
+        timeout: Duration,
+    ) -> Result<Option<Vec<u8>>, Fault> {
         let deadline = Instant::now() + timeout;
         loop {
             if let Some(bytes) = self.poll(group, awaited)? {

@@ -2,8 +2,8 @@
 
 use super::communicators::Communicator;
 use super::connection::Awaited;
-use super::wire::Request;
 use super::lock;
+use super::wire::Request;
 use crate::fault::Fault;
 use crate::span::Span;
 use crate::task::{Progress, Task, TaskContext, submit};
@@ -22,7 +22,7 @@ pub(super) struct Question {
 }
 
 /// Makes the questions of one execution.
-pub(super) type Ask = Box<dyn Fn(&Communicator, &TaskContext) -> Vec<Question> + Send + Sync>;
+pub(super) type Ask = Box<dyn Fn(&Communicator) -> Vec<Question> + Send + Sync>;
 
 /// Submits a task that asks and waits.
 pub(super) fn submit_exchange(
@@ -36,8 +36,13 @@ pub(super) fn submit_exchange(
     let exchange = Arc::new(exchange);
     let run = move |context: &TaskContext| exchange.attempt(context);
     let full = |spans: Vec<Span>| spans.into_iter().filter(|span| span.len > 0).collect();
-    let task =
-        Task { name: name.to_owned(), reads: full(reads), writes: full(writes), workspace: None, run: Arc::new(run) };
+    let task = Task {
+        name: name.to_owned(),
+        reads: full(reads),
+        writes: full(writes),
+        workspace: None,
+        run: Arc::new(run),
+    };
     submit(stream, task)
 }
 
@@ -57,7 +62,7 @@ impl Exchange {
                 let text = format!("the communicator {} was destroyed", self.communicator.name);
                 return Progress::Failed(Fault::new(ACL_ERROR_RT_FFTS_PLUS_EXCEPTION, text));
             }
-            let questions = (self.ask)(&self.communicator, context);
+            let questions = (self.ask)(&self.communicator);
             questions.iter().for_each(|question| self.tell(question));
             *open = Some((context.launch, Instant::now(), questions));
         }

@@ -102,8 +102,12 @@ impl Hub {
         let letters = match request {
             Request::Join { rank, terms, .. } => channel.join(rank, terms),
             Request::Meet { rank, number, collective, .. } => channel.meet(rank, number, (collective, bytes)),
-            Request::Send { transfer, count, dtype, .. } => channel.transfer(transfer, 0, (count, dtype, bytes)),
-            Request::Receive { transfer, count, dtype, .. } => channel.transfer(transfer, 1, (count, dtype, bytes)),
+            Request::Send { transfer, count, dtype, .. } => {
+                channel.transfer(transfer, 0, (count, dtype, bytes))
+            }
+            Request::Receive { transfer, count, dtype, .. } => {
+                channel.transfer(transfer, 1, (count, dtype, bytes))
+            }
             Request::GiveUp { rank, what, .. } => channel.give_up(rank, &what),
             Request::Leave { rank, .. } => channel.leave(rank),
         };

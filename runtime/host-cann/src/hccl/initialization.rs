@@ -135,7 +135,10 @@ pub(crate) unsafe fn HcclCommInitAll(
     }
     // SAFETY: the caller vouches for both arrays.
     let (devices, comms) = unsafe {
-        (std::slice::from_raw_parts(devices, ndev as usize), std::slice::from_raw_parts_mut(comms, ndev as usize))
+        (
+            std::slice::from_raw_parts(devices, ndev as usize),
+            std::slice::from_raw_parts_mut(comms, ndev as usize),
+        )
     };
     let (settings, before) = (
         // SAFETY: there is no configuration.
@@ -177,15 +180,24 @@ pub(crate) unsafe fn HcclCreateSubCommConfig(
     }
     let refuse = |text: String| Err(fault(HcclResult::HCCL_E_PARA, text));
     if parent.group.id.is_some() {
-        return refuse(format!("{} is a group; groups are made from the communicator of all ranks", parent.name));
+        return refuse(format!(
+            "{} is a group; groups are made from the communicator of all ranks",
+            parent.name
+        ));
     }
     // SAFETY: the caller vouches for the array.
     let ranks = unsafe { std::slice::from_raw_parts(rankIds, rankNum as usize) }.to_vec();
-    if ranks.is_empty() || ranks.windows(2).any(|pair| pair[0] >= pair[1]) || ranks[ranks.len() - 1] >= parent.size() {
+    if ranks.is_empty()
+        || ranks.windows(2).any(|pair| pair[0] >= pair[1])
+        || ranks[ranks.len() - 1] >= parent.size()
+    {
         return refuse(format!("rankIds {ranks:?} do not ascend below {}", parent.size()));
     }
     if ranks.get(subCommRankId as usize) != Some(&parent.rank) {
-        return refuse(format!("subCommRankId is {subCommRankId}; rank {} is not there in {ranks:?}", parent.rank));
+        return refuse(format!(
+            "subCommRankId is {subCommRankId}; rank {} is not there in {ranks:?}",
+            parent.rank
+        ));
     }
     let name = format!("{}/{subCommId}", parent.name);
     let group = Group { id: Some(subCommId), ranks };

@@ -17,8 +17,8 @@ mod collectives;
 mod communicators;
 mod config;
 mod connection;
-pub(crate) mod exports;
 mod exchange;
+pub(crate) mod exports;
 mod hub;
 mod initialization;
 mod point_to_point;
@@ -26,8 +26,6 @@ mod queries;
 mod rank_table;
 mod types;
 mod wire;
-
-pub(crate) use communicators::leaks;
 
 use crate::fault::Fault;
 use ascend_rs_sys::types::HcclResult;

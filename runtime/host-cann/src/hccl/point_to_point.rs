@@ -31,7 +31,10 @@ impl Side {
         };
         let other = check_rank(communicator, item.remoteRank, "the other rank")?;
         if other == communicator.rank {
-            return Err(fault(HcclResult::HCCL_E_PARA, format!("rank {other} sends to or receives from itself")));
+            return Err(fault(
+                HcclResult::HCCL_E_PARA,
+                format!("rank {other} sends to or receives from itself"),
+            ));
         }
         let size = size_bytes(item.dataType)?;
         if item.buf.is_null() && item.count > 0 {
@@ -63,11 +66,11 @@ fn run(name: &str, items: &[HcclSendRecvItem], comm: HcclComm, stream: aclrtStre
     let communicator = communicator(comm)?;
     let sides: Vec<Side> =
         items.iter().map(|item| Side::check(&communicator, item)).collect::<Result<_, _>>()?;
-    let buffers = |sends: bool| sides.iter().filter(|side| side.sends == sends).map(|side| side.buffer).collect();
+    let buffers =
+        |sends: bool| sides.iter().filter(|side| side.sends == sends).map(|side| side.buffer).collect();
     let spans = [buffers(true), buffers(false)];
-    let ask = move |communicator: &Communicator, _: &crate::task::TaskContext| {
-        sides.iter().map(|side| side.question(communicator)).collect()
-    };
+    let ask =
+        move |communicator: &Communicator| sides.iter().map(|side| side.question(communicator)).collect();
     submit_exchange(communicator, stream, name, spans, Box::new(ask))
 }
 

@@ -8,7 +8,11 @@ use ascend_rs_sys::types::*;
 use std::ffi::c_char;
 
 fn pointer<T>(pointer: *mut T, name: &str) -> Result<*mut T, Fault> {
-    if pointer.is_null() { Err(fault(HcclResult::HCCL_E_PTR, format!("{name} is null"))) } else { Ok(pointer) }
+    if pointer.is_null() {
+        Err(fault(HcclResult::HCCL_E_PTR, format!("{name} is null")))
+    } else {
+        Ok(pointer)
+    }
 }
 
 pub(crate) unsafe fn HcclGetRankSize(comm: HcclComm, rankSize: *mut u32) -> Result<(), Fault> {

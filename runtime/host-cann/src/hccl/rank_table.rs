@@ -32,8 +32,9 @@ impl RankTable {
         let text = if path_or_json.trim_start().starts_with('{') {
             path_or_json.to_owned()
         } else {
-            std::fs::read_to_string(path_or_json)
-                .map_err(|error| fault(HcclResult::HCCL_E_OPEN_FILE_FAILURE, format!("{path_or_json}: {error}")))?
+            std::fs::read_to_string(path_or_json).map_err(|error| {
+                fault(HcclResult::HCCL_E_OPEN_FILE_FAILURE, format!("{path_or_json}: {error}"))
+            })?
         };
         let table: Value = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
         Self::parse(&table)

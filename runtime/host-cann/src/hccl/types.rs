@@ -44,7 +44,8 @@ impl Reduce {
             HcclReduceOp::HCCL_REDUCE_MIN => Self::Min,
             other => return Err(fault(HcclResult::HCCL_E_PARA, format!("op is {}, no reduction", other.0))),
         };
-        let refused = |what: &str| fault(HcclResult::HCCL_E_NOT_SUPPORT, format!("{what} of {}", name(dtype)));
+        let refused =
+            |what: &str| fault(HcclResult::HCCL_E_NOT_SUPPORT, format!("{what} of {}", name(dtype)));
         let computed = computed(dtype.0).ok_or_else(|| refused("a reduction"))?;
         if reduce == Self::Prod && matches!(computed, DType::I16 | DType::Bf16) {
             return Err(refused("a product"));

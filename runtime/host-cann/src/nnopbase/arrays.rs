@@ -31,18 +31,16 @@ pub(crate) fn ints(array: *const aclIntArray) -> Result<Vec<i64>, Fault> {
     lock(&INTS).get(array.cast()).cloned()
 }
 
-/// As [`ints`].
-pub(crate) fn floats(array: *const aclFloatArray) -> Result<Vec<f32>, Fault> {
+fn floats(array: *const aclFloatArray) -> Result<Vec<f32>, Fault> {
     lock(&FLOATS).get(array.cast()).cloned()
 }
 
-/// As [`ints`].
-pub(crate) fn bools(array: *const aclBoolArray) -> Result<Vec<bool>, Fault> {
+fn bools(array: *const aclBoolArray) -> Result<Vec<bool>, Fault> {
     lock(&BOOLS).get(array.cast()).cloned()
 }
 
 pub(super) fn num_alive() -> usize {
-    lock(&INTS).len() + lock(&FLOATS).len() + lock(&BOOLS).len()
+    lock(&INTS).iter().count() + lock(&FLOATS).iter().count() + lock(&BOOLS).iter().count()
 }
 
 pub(crate) unsafe fn aclCreateIntArray(value: *const i64, size: u64) -> Result<*mut aclIntArray, Fault> {
@@ -50,10 +48,7 @@ pub(crate) unsafe fn aclCreateIntArray(value: *const i64, size: u64) -> Result<*
     Ok(lock(&INTS).insert(unsafe { copied(value, size)? }).cast())
 }
 
-pub(crate) unsafe fn aclCreateFloatArray(
-    value: *const f32,
-    size: u64,
-) -> Result<*mut aclFloatArray, Fault> {
+pub(crate) unsafe fn aclCreateFloatArray(value: *const f32, size: u64) -> Result<*mut aclFloatArray, Fault> {
     // SAFETY: the caller vouches for the pointer and the count.
     Ok(lock(&FLOATS).insert(unsafe { copied(value, size)? }).cast())
 }

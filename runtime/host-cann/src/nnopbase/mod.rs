@@ -11,15 +11,16 @@ mod scalars;
 mod tensor_lists;
 mod tensors;
 
-pub(crate) use arrays::{bools, floats, ints};
-pub(crate) use executors::{Executor, insert_executor, take_for_run};
+pub(crate) use arrays::ints;
+pub(crate) use executors::{insert_executor, take_for_run};
 pub(crate) use scalars::{Scalar, scalar};
 pub(crate) use tensor_lists::elements;
 pub(crate) use tensors::{Descriptor, descriptor, is_alive};
 
 use crate::handles::Codes;
+use crate::lifecycle;
 use ascend_rs_sys::types::*;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 /// Statuses of the operators' library.
 const CODES: Codes = Codes { null: ACLNN_ERR_PARAM_NULLPTR, stale: ACLNN_ERR_PARAM_INVALID };
@@ -29,7 +30,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Descriptors and executors that nobody has destroyed or run, one text each.
-pub(crate) fn leaks() -> Vec<String> {
+fn leaks() -> Vec<String> {
     let mut texts = executors::leaks();
     let kinds = [
         ("tensor descriptors", tensors::num_alive()),
@@ -40,4 +41,10 @@ pub(crate) fn leaks() -> Vec<String> {
     let alive = kinds.iter().filter(|(_, count)| *count > 0);
     texts.extend(alive.map(|(kind, count)| format!("{count} {kind} were never destroyed")));
     texts
+}
+
+/// Has the end of the runtime tell what was left.
+fn watch_leaks() {
+    static WATCHED: Once = Once::new();
+    WATCHED.call_once(|| lifecycle::add_leak_source(leaks));
 }

@@ -27,7 +27,7 @@ pub(crate) fn scalar(scalar: *const aclScalar) -> Result<Scalar, Fault> {
 }
 
 pub(super) fn num_alive() -> usize {
-    lock(&SCALARS).len()
+    lock(&SCALARS).iter().count()
 }
 
 pub(crate) unsafe fn aclCreateScalar(

@@ -21,7 +21,7 @@ pub(crate) fn elements(list: *const aclTensorList) -> Result<Vec<*const aclTenso
 }
 
 pub(super) fn num_alive() -> usize {
-    lock(&TENSORS).len() + lock(&SCALARS).len()
+    lock(&TENSORS).iter().count() + lock(&SCALARS).iter().count()
 }
 
 /// The handles at `values`, each of which `check` accepts.

@@ -1,6 +1,6 @@
 //! Descriptors of tensors.
 
-use super::{CODES, lock};
+use super::{CODES, lock, watch_leaks};
 use crate::boundary::write;
 use crate::fault::Fault;
 use crate::handles::Handles;
@@ -40,7 +40,7 @@ pub(crate) fn is_alive(tensor: usize) -> bool {
 }
 
 pub(super) fn num_alive() -> usize {
-    lock(&TENSORS).len()
+    lock(&TENSORS).iter().count()
 }
 
 pub(super) fn set_address(tensor: *const aclTensor, address: usize) -> Result<(), Fault> {
@@ -121,6 +121,7 @@ pub(crate) unsafe fn aclCreateTensor(
             tensorData,
         )?
     };
+    watch_leaks();
     Ok(lock(&TENSORS).insert(described).cast())
 }
 

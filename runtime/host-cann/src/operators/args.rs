@@ -6,6 +6,7 @@ use super::launch::{Launch, Role, Tensor};
 use super::plan::{Outcome, Plan};
 use crate::fault::Fault;
 use crate::nnopbase::{self, Scalar};
+use crate::query;
 use crate::soc::{self, Family};
 use crate::value::Value;
 use ascend_rs_sys::types::*;
@@ -22,7 +23,6 @@ pub(super) struct Args {
     /// Numbers of the next tensor parameter, input and output.
     next: [usize; 3],
     in_place: bool,
-    may_repeat: bool,
     /// Whether `ACL_OPT_DETERMINISTIC` is set.
     deterministic: bool,
     /// The generation of the device.
@@ -49,15 +49,9 @@ impl Args {
             operands: Vec::new(),
             next: [0; 3],
             in_place: false,
-            may_repeat: true,
-            deterministic: deterministic()?,
+            deterministic: query::parameter(aclSysParamOpt::ACL_OPT_DETERMINISTIC) != 0,
             family: soc::current().family,
         })
-    }
-
-    /// The operator's name.
-    pub(super) fn name(&self) -> &'static str {
-        self.name
     }
 
     /// An operator that does not take its parameters as the table declares them is a fault of this library.
@@ -226,11 +220,6 @@ impl Args {
         self.in_place = true;
     }
 
-    /// Phase one copies host data to the device, so that its executor cannot be repeated.
-    pub(super) fn forbid_repeat(&mut self) {
-        self.may_repeat = false;
-    }
-
     /// The plan, with a workspace of `own_bytes` and a contiguous copy of every strided operand.
     pub(super) fn plan<R: Outcome>(
         &mut self,
@@ -238,8 +227,9 @@ impl Args {
         compute: impl Fn(&Launch<'_>) -> R + Send + Sync + 'static,
     ) -> Result<Plan, Fault> {
         let strided = self.operands.iter().filter(|tensor| !tensor.view.is_contiguous());
-        let copies = strided
-            .map(|t| (t.view.num_elements() * t.view.dtype.size_bytes()).next_multiple_of(WORKSPACE_ALIGNMENT));
+        let copies = strided.map(|t| {
+            (t.view.num_elements() * t.view.dtype.size_bytes()).next_multiple_of(WORKSPACE_ALIGNMENT)
+        });
         let workspace_bytes = own_bytes.next_multiple_of(WORKSPACE_ALIGNMENT) + copies.sum::<usize>();
         self.plan_as_is(workspace_bytes, compute)
     }
@@ -256,7 +246,6 @@ impl Args {
         Ok(Plan {
             operands: std::mem::take(&mut self.operands),
             workspace_bytes,
-            may_repeat: self.may_repeat,
             in_place: self.in_place,
             deterministic: self.deterministic,
             compute: Arc::new(move |launch| compute(launch).outcome()),
@@ -304,12 +293,4 @@ fn view(name: &str, described: &nnopbase::Descriptor) -> Result<(View, usize), F
         }
     }
     Ok((view, offset_bytes))
-}
-
-/// Whether this thread's context asks for fixed orders of sums.
-fn deterministic() -> Result<bool, Fault> {
-    let mut value = 0;
-    // SAFETY: the value is written before it is read.
-    unsafe { crate::api::aclrtGetSysParamOpt(aclSysParamOpt::ACL_OPT_DETERMINISTIC, &mut value)? };
-    Ok(value != 0)
 }

@@ -40,7 +40,9 @@ impl Reduction {
             Self::None => loss.dims() == [rows],
             _ => loss.view.num_elements() == 1 && loss.rank() <= 1,
         };
-        ensure(fits, || format!("{} has shape {:?} for {rows} rows with reduction {self:?}", loss.name, loss.dims()))
+        ensure(fits, || {
+            format!("{} has shape {:?} for {rows} rows with reduction {self:?}", loss.name, loss.dims())
+        })
     }
 }
 

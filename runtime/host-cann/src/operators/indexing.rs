@@ -44,8 +44,7 @@ fn embedding(args: &mut Args) -> Result<Plan, Fault> {
 /// `out[..a, i, b..] = from[..a, ids[i], b..]`; `ids` may have any rank.
 fn take(from: &View, dim: usize, ids: &View, out: &View) -> Result<(), Fault> {
     let rank = ids.rank();
-    let order: Vec<usize> =
-        (dim..dim + rank).chain(0..dim).chain(dim + rank..out.rank()).collect();
+    let order: Vec<usize> = (dim..dim + rank).chain(0..dim).chain(dim + rank..out.rank()).collect();
     let out = Rows::new(&out.permuted(&order), rank);
     for (place, id) in ids.to_vec::<i64>().into_iter().enumerate() {
         let id = index("the index", id, from.dims[dim])?;
@@ -119,9 +118,8 @@ fn scatter_add(args: &mut Args) -> Result<Plan, Fault> {
     out.is_shaped_as(&x)?;
     let fits = ids.rank() == x.rank()
         && src.rank() == x.rank()
-        && (0..x.rank()).all(|d| {
-            ids.dims()[d] <= src.dims()[d] && (d == dim || ids.dims()[d] <= x.dims()[d])
-        });
+        && (0..x.rank())
+            .all(|d| ids.dims()[d] <= src.dims()[d] && (d == dim || ids.dims()[d] <= x.dims()[d]));
     ensure(fits, || {
         format!("index has shape {:?}, more than src's {:?} or self's {:?}", ids.dims(), src.dims(), x.dims())
     })?;

@@ -43,11 +43,7 @@ fn check_math_type(args: &mut Args, a: &Tensor) -> Result<(), Fault> {
 }
 
 /// `out = self @ mat2` of `ranks`; with vectors and broadcast batches where those are allowed.
-fn product(
-    args: &mut Args,
-    ranks: std::ops::RangeInclusive<usize>,
-
-) -> Result<Plan, Fault> {
+fn product(args: &mut Args, ranks: std::ops::RangeInclusive<usize>) -> Result<Plan, Fault> {
     let (a, b, out) = (args.input("self")?, args.input("mat2")?, args.output("out")?);
     check_types(args, &a, &b, &out)?;
     check_math_type(args, &a)?;
@@ -75,7 +71,13 @@ impl Shape {
         let k_of_b = b.dims()[b.rank().saturating_sub(2)];
         let k_of_a = *a.dims().last().expect("ranks were checked");
         ensure(k_of_a == k_of_b, || {
-            format!("{} has shape {:?} and {} has {:?}: {k_of_a} and {k_of_b} differ", a.name, a.dims(), b.name, b.dims())
+            format!(
+                "{} has shape {:?} and {} has {:?}: {k_of_a} and {k_of_b} differ",
+                a.name,
+                a.dims(),
+                b.name,
+                b.dims()
+            )
         })?;
         let lead = |tensor: &Tensor| tensor.rank().saturating_sub(2);
         let batch_of = |tensor: &Tensor| {
@@ -165,7 +167,12 @@ fn baddbmm(args: &mut Args) -> Result<Plan, Fault> {
     scaled_sum(args, [bias, a, b, out], beta, alpha)
 }
 
-fn scaled_sum(args: &mut Args, [bias, a, b, out]: [Tensor; 4], beta: Scalar, alpha: Scalar) -> Result<Plan, Fault> {
+fn scaled_sum(
+    args: &mut Args,
+    [bias, a, b, out]: [Tensor; 4],
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<Plan, Fault> {
     check_types(args, &a, &b, &out)?;
     bias.is_of(FLOATS)?;
     check_math_type(args, &a)?;

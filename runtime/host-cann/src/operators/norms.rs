@@ -41,7 +41,13 @@ fn check_rstd(rstd: &Tensor, x: &Tensor, lead: usize) -> Result<(), Fault> {
         && ones.iter().all(|&d| d == 1)
         && (ones.is_empty() || ones.len() == x.rank() - lead);
     ensure(fits, || {
-        format!("{} has shape {:?}; one value per row of {} {:?} is expected", rstd.name, rstd.dims(), x.name, x.dims())
+        format!(
+            "{} has shape {:?}; one value per row of {} {:?} is expected",
+            rstd.name,
+            rstd.dims(),
+            x.name,
+            x.dims()
+        )
     })
 }
 
@@ -122,7 +128,8 @@ fn add_rms_norm(args: &mut Args, in_place: bool) -> Result<Plan, Fault> {
 }
 
 fn rms_norm_grad(args: &mut Args) -> Result<Plan, Fault> {
-    let (dy, x, rstd, gamma) = (args.input("dy")?, args.input("x")?, args.input("rstd")?, args.input("gamma")?);
+    let (dy, x, rstd, gamma) =
+        (args.input("dy")?, args.input("x")?, args.input("rstd")?, args.input("gamma")?);
     let (dx, dgamma) = (args.output("dxOut")?, args.output("dgammaOut")?);
     x.has_rank(2..=8)?;
     let lead = check_weight(&x, &gamma)?;

@@ -49,10 +49,10 @@ impl Step {
                 for k in 0..5 {
                     views[k].load(at[k] + from * stride[k], stride[k], &mut lanes[k][..n]);
                 }
-                for i in 0..n {
-                    let old = [lanes[0][i], lanes[1][i], lanes[2][i], lanes[3][i]];
-                    let new = self.element(old, lanes[4][i], has_max);
-                    (0..4).for_each(|k| lanes[k][i] = new[k]);
+                let [weight, m, v, max, grad] = &mut lanes;
+                let state = weight.iter_mut().zip(m).zip(v).zip(max).zip(grad).take(n);
+                for ((((weight, m), v), max), grad) in state {
+                    [*weight, *m, *v, *max] = self.element([*weight, *m, *v, *max], *grad, has_max);
                 }
                 for k in 0..if has_max { 4 } else { 3 } {
                     views[k].store(at[k] + from * stride[k], stride[k], &lanes[k][..n]);

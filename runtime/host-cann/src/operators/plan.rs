@@ -52,8 +52,6 @@ impl Place {
 pub(crate) struct Plan {
     pub(super) operands: Vec<Tensor>,
     pub(crate) workspace_bytes: usize,
-    /// Whether its executor may be made repeatable.
-    pub(crate) may_repeat: bool,
     /// Whether an output may be the very same view as an input.
     pub(super) in_place: bool,
     /// Whether sums are taken in a fixed order.
@@ -107,11 +105,13 @@ impl Plan {
         let workspace =
             (self.workspace_bytes > 0).then(|| Span::new(workspace.cast_const(), self.workspace_bytes));
         let Self { operands, deterministic, compute, .. } = self;
-        let run = move |context: &crate::task::TaskContext| {
-            match compute(&Launch::new(&operands, deterministic, context.seed)) {
-                Ok(()) => Progress::Done,
-                Err(fault) => Progress::Failed(fault),
-            }
+        let run = move |context: &crate::task::TaskContext| match compute(&Launch::new(
+            &operands,
+            deterministic,
+            context.seed,
+        )) {
+            Ok(()) => Progress::Done,
+            Err(fault) => Progress::Failed(fault),
         };
         submit(stream, Task { name: name.to_owned(), reads, writes, workspace, run: Arc::new(run) })
     }

@@ -21,7 +21,8 @@ pub(super) const OPERATORS: Table = &[
 
 /// Four random words for a seed and a counter.
 fn philox(seed: u64, counter: u64) -> [u32; 4] {
-    let (mut key, mut c) = ([seed as u32, (seed >> 32) as u32], [counter as u32, (counter >> 32) as u32, 0, 0]);
+    let (mut key, mut c) =
+        ([seed as u32, (seed >> 32) as u32], [counter as u32, (counter >> 32) as u32, 0, 0]);
     for _ in 0..10 {
         let (a, b) = (u64::from(c[0]) * 0xD251_1F53, u64::from(c[2]) * 0xCD9E_8D57);
         c = [(b >> 32) as u32 ^ c[1] ^ key[0], b as u32, (a >> 32) as u32 ^ c[3] ^ key[1], a as u32];

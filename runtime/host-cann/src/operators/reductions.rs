@@ -47,7 +47,13 @@ impl Along {
         self.axes.iter().map(|&axis| self.x.dims()[axis]).product()
     }
 
-    fn f32(&self, launch: &Launch<'_>, order: Order, prepare: impl Fn(f32) -> f32, how: &Reduction<f32>) -> Vec<f32> {
+    fn f32(
+        &self,
+        launch: &Launch<'_>,
+        order: Order,
+        prepare: impl Fn(f32) -> f32,
+        how: &Reduction<f32>,
+    ) -> Vec<f32> {
         reduce(&launch[&self.x], &self.axes, order, prepare, how)
     }
 }
@@ -58,7 +64,8 @@ fn reduce_sum(args: &mut Args) -> Result<Plan, Fault> {
     [&x, &out].into_iter().try_for_each(|tensor| tensor.is_of(NUMBERS))?;
     ensure(out.dtype() == dtype, || format!("out has type {} and dtype is {dtype}", out.dtype()))?;
     let along = Along::new(x, &dims, keep, out)?;
-    let own_bytes = if along.x.dtype() == dtype { 0 } else { along.x.view.num_elements() * dtype.size_bytes() };
+    let own_bytes =
+        if along.x.dtype() == dtype { 0 } else { along.x.view.num_elements() * dtype.size_bytes() };
     args.plan(own_bytes, move |launch| {
         let (x, out) = (&launch[&along.x], &launch[&along.out]);
         match (dtype, dtype.is_float()) {
@@ -94,14 +101,12 @@ enum Extreme {
 impl Extreme {
     fn reduction(self) -> Reduction<f64> {
         match self {
-            Self::Largest => Reduction {
-                start: f64::NEG_INFINITY,
-                step: |a, b| if a >= b || a.is_nan() { a } else { b },
-            },
-            Self::Smallest => Reduction {
-                start: f64::INFINITY,
-                step: |a, b| if a <= b || a.is_nan() { a } else { b },
-            },
+            Self::Largest => {
+                Reduction { start: f64::NEG_INFINITY, step: |a, b| if a >= b || a.is_nan() { a } else { b } }
+            }
+            Self::Smallest => {
+                Reduction { start: f64::INFINITY, step: |a, b| if a <= b || a.is_nan() { a } else { b } }
+            }
         }
     }
 
@@ -215,7 +220,8 @@ fn norm(x: &View, axes: &[usize], ord: f32, order: Order) -> Vec<f32> {
 }
 
 fn linalg_vector_norm(args: &mut Args) -> Result<Plan, Fault> {
-    let (x, ord, dims) = (args.input("self")?, args.scalar("ord")?, args.optional_ints()?.unwrap_or_default());
+    let (x, ord, dims) =
+        (args.input("self")?, args.scalar("ord")?, args.optional_ints()?.unwrap_or_default());
     let (keep, dtype, out) = (args.bool(), args.dtype("dtype")?, args.output("out")?);
     [&x, &out].into_iter().try_for_each(|tensor| tensor.is_of(FLOATS))?;
     ensure(out.dtype() == dtype, || format!("out has type {} and dtype is {dtype}", out.dtype()))?;
@@ -232,13 +238,17 @@ fn foreach_norm(args: &mut Args) -> Result<Plan, Fault> {
     ensure(!tensors.is_empty() && tensors.len() <= 256, || {
         format!("x has {} tensors; allowed: 1 to 256", tensors.len())
     })?;
-    ensure(tensors.len() == outs.len(), || format!("out has {} tensors and x {}", outs.len(), tensors.len()))?;
+    ensure(tensors.len() == outs.len(), || {
+        format!("out has {} tensors and x {}", outs.len(), tensors.len())
+    })?;
     for (x, out) in tensors.iter().zip(&outs) {
         x.is_of(FLOATS)?;
         x.is_typed_as(&tensors[0])?;
         out.is_typed_as(x)?;
         out.is_contiguous()?;
-        ensure(out.view.num_elements() == 1, || format!("{} has shape {:?}; one element is expected", out.name, out.dims()))?;
+        ensure(out.view.num_elements() == 1, || {
+            format!("{} has shape {:?}; one element is expected", out.name, out.dims())
+        })?;
     }
     let ord = ord.float as f32;
     ensure(ord == 1.0 || ord == 2.0, || format!("scalar is {ord}; allowed: 1, 2"))?;

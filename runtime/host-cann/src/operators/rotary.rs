@@ -9,10 +9,8 @@ use super::{Operator, Table};
 use crate::fault::Fault;
 use crate::soc::Family;
 
-pub(super) const OPERATORS: Table = &[
-    ("aclnnRotaryPositionEmbedding", forward as Operator),
-    ("aclnnRotaryPositionEmbeddingGrad", backward),
-];
+pub(super) const OPERATORS: Table =
+    &[("aclnnRotaryPositionEmbedding", forward as Operator), ("aclnnRotaryPositionEmbeddingGrad", backward)];
 
 /// Which elements of a row are rotated into each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +47,7 @@ impl Mode {
         match self {
             Self::Half if i < half => (i + half, -1.0),
             Self::Half => (i - half, 1.0),
-            Self::Interleave if i % 2 == 0 => (i + 1, -1.0),
+            Self::Interleave if i.is_multiple_of(2) => (i + 1, -1.0),
             Self::Interleave => (i - 1, 1.0),
             Self::Quarter => {
                 let (base, quarter) = (i / half * half, half / 2);
@@ -87,7 +85,9 @@ fn check(args: &Args, x: &Tensor, cos: &Tensor, sin: &Tensor, mode: Mode) -> Res
         })?;
         let product: usize = repeated.product();
         return ensure(product < 1000, || {
-            format!("x repeats each angle {product} times over batch and heads; allowed in mode 1: less than 1000")
+            format!(
+                "x repeats each angle {product} times over batch and heads; allowed in mode 1: less than 1000"
+            )
         });
     }
     let too_many = repeated.filter(|&d| d >= 1000).max();

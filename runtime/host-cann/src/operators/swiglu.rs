@@ -8,8 +8,7 @@ use super::plan::Plan;
 use super::{Operator, Table};
 use crate::fault::Fault;
 
-pub(super) const OPERATORS: Table =
-    &[("aclnnSwiGlu", forward as Operator), ("aclnnSwiGluGrad", backward)];
+pub(super) const OPERATORS: Table = &[("aclnnSwiGlu", forward as Operator), ("aclnnSwiGluGrad", backward)];
 
 /// The dimension that is halved, and its half.
 fn halved(x: &Tensor, half: &Tensor, dim: i64) -> Result<(usize, usize), Fault> {

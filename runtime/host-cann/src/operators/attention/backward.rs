@@ -41,8 +41,8 @@ pub(super) fn backward(args: &mut Args, version: u8) -> Result<Plan, Fault> {
     }
     let sums_bytes = (query.view.num_elements() + 2 * key.view.num_elements()) * 4;
     args.plan(problem.workspace_bytes() + sums_bytes, move |launch| {
-        let [q, k, v, dy, out, dq, dk, dv] = [&query, &key, &value, &dy, &out, &dq, &dk, &dv]
-            .map(|tensor| problem.heads_of(launch, tensor));
+        let [q, k, v, dy, out, dq, dk, dv] =
+            [&query, &key, &value, &dy, &out, &dq, &dk, &dv].map(|tensor| problem.heads_of(launch, tensor));
         let mask = problem.mask(launch.view(&mask));
         mask.verify()?;
         let group = problem.heads / problem.kv_heads;

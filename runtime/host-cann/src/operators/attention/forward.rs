@@ -32,13 +32,19 @@ pub(super) fn forward(args: &mut Args, version: u8) -> Result<Plan, Fault> {
         mask.verify()?;
         for batch in 0..problem.batch {
             for kv_head in 0..problem.kv_heads {
-                let (k, v): (Vec<f32>, Vec<f32>) =
-                    (k_bntd.at(0, batch).at(0, kv_head).to_vec(), v_bntd.at(0, batch).at(0, kv_head).to_vec());
+                let (k, v): (Vec<f32>, Vec<f32>) = (
+                    k_bntd.at(0, batch).at(0, kv_head).to_vec(),
+                    v_bntd.at(0, batch).at(0, kv_head).to_vec(),
+                );
                 let group = problem.heads / problem.kv_heads;
                 for head in kv_head * group..(kv_head + 1) * group {
                     let of_head = |view: &View| view.at(0, batch).at(0, head);
                     let head = Head { problem: &problem, mask: &mask, batch, head, k: &k, v: &v };
-                    head.run(&of_head(&q_bnsd), [&of_head(&launch[&max]), &of_head(&launch[&sum])], &of_head(&out_bnsd));
+                    head.run(
+                        &of_head(&q_bnsd),
+                        [&of_head(&launch[&max]), &of_head(&launch[&sum])],
+                        &of_head(&out_bnsd),
+                    );
                 }
             }
         }

@@ -82,7 +82,9 @@ impl Mask<'_> {
         for index in 0..rows.len() {
             rows.load(index, &mut row);
             if let Some(column) = (0..row.len()).find(|&j| row[j] != i64::from(j > index)) {
-                let text = format!("attenMask is not 1 above the diagonal and 0 elsewhere: row {index}, column {column}");
+                let text = format!(
+                    "attenMask is not 1 above the diagonal and 0 elsewhere: row {index}, column {column}"
+                );
                 return Err(Fault::new(ACL_ERROR_RT_AICORE_EXCEPTION, text));
             }
         }
@@ -106,7 +108,9 @@ impl Mask<'_> {
 
     /// For each key whether it is masked out, as numbers, unless windows say all.
     pub(super) fn row(&self, batch: usize, head: usize, query: usize, into: &mut [f32]) -> bool {
-        let (Sparse::Window { .. } | Sparse::Whole, Some(view)) = (self.rule, self.view) else { return false };
+        let (Sparse::Window { .. } | Sparse::Whole, Some(view)) = (self.rule, self.view) else {
+            return false;
+        };
         if view.rank() == 2 {
             view.at(0, query).read(into);
             return true;

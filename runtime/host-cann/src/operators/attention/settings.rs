@@ -83,9 +83,12 @@ impl Problem {
             ("head width", width, widest),
         ];
         for (what, size, limit) in limits {
-            ensure((1..=limit).contains(&size), || format!("query or key: {what} is {size}; allowed: 1 to {limit}"))?;
+            ensure((1..=limit).contains(&size), || {
+                format!("query or key: {what} is {size}; allowed: 1 to {limit}")
+            })?;
         }
-        let rule = Sparse::of(attributes.sparse_mode, attributes.window, mask, [batch, heads, queries, keys])?;
+        let rule =
+            Sparse::of(attributes.sparse_mode, attributes.window, mask, [batch, heads, queries, keys])?;
         let (scale, dtype) = (attributes.scale, query.dtype());
         Ok(Self { scale, layout, rule, dtype, batch, heads, kv_heads, queries, keys, width })
     }

@@ -1,6 +1,6 @@
 //! One result per element.
 
-use super::{DType, Lane, View, each_element};
+use super::{DType, Element, Lane, View, each_element};
 
 /// Elements worked on at a time.
 const CHUNK: usize = 512;
@@ -47,7 +47,11 @@ pub(crate) fn for_each_row<const N: usize>(
 }
 
 /// `out = f(inputs)`, element by element; `views` are the inputs, broadcast to the output, which is the last.
-pub(crate) fn map<L: Lane, const N: usize, const M: usize>(inputs: [&View; N], out: &View, f: impl Fn([L; N]) -> L) {
+pub(crate) fn map<L: Lane, const N: usize, const M: usize>(
+    inputs: [&View; N],
+    out: &View,
+    f: impl Fn([L; N]) -> L,
+) {
     const { assert!(M == N + 1, "the output is one more operand") };
     let views: [View; M] =
         std::array::from_fn(|k| if k < N { inputs[k].broadcast(&out.dims) } else { out.clone() });
@@ -58,8 +62,9 @@ pub(crate) fn map<L: Lane, const N: usize, const M: usize>(inputs: [&View; N], o
             for k in 0..N {
                 views[k].load(at[k] + from * stride[k], stride[k], &mut lanes[k][..n]);
             }
-            for i in 0..n {
-                lanes[N][i] = f(std::array::from_fn(|k| lanes[k][i]));
+            let (ins, results) = lanes.split_at_mut(N);
+            for (i, result) in results[0][..n].iter_mut().enumerate() {
+                *result = f(std::array::from_fn(|k| ins[k][i]));
             }
             views[N].store(at[N] + from * stride[N], stride[N], &lanes[N][..n]);
         }
@@ -88,21 +93,24 @@ pub(crate) fn copy(from: &View, to: &View) {
 
 fn copy_bits(from: &View, to: &View) {
     let from = from.broadcast(&to.dims);
-    each_element!(to.dtype, E => {
-        let (source, target) = (from.address as *const E, to.address as *mut E);
-        for_each_row([&from, to], |[a, b], len, [step_a, step_b]| {
-            // SAFETY: phase two found both extents inside live allocations; `copy` allows overlap.
-            unsafe {
-                if step_a == 1 && step_b == 1 {
-                    std::ptr::copy(source.add(a).cast::<u8>(), target.add(b).cast::<u8>(), len * size_of::<E>());
-                } else {
-                    for i in 0..len {
-                        target.add(b + i * step_b).write_unaligned(source.add(a + i * step_a).read_unaligned());
-                    }
-                }
-            }
-        });
-    });
+    each_element!(to.dtype, E => for_each_row([&from, to], |[a, b], len, strides| {
+        let size = size_of::<E>();
+        copy_row::<E>(from.address + a * size, to.address + b * size, len, strides);
+    }));
+}
+
+/// Copies a row of elements.
+fn copy_row<E: Element>(from: usize, to: usize, len: usize, strides: [usize; 2]) {
+    let (from, to) = (from as *const E, to as *mut E);
+    if strides == [1, 1] {
+        // SAFETY: the scheduler found both rows inside live allocations; `copy` allows overlap.
+        unsafe { std::ptr::copy(from.cast::<u8>(), to.cast::<u8>(), len * size_of::<E>()) };
+        return;
+    }
+    for i in 0..len {
+        // SAFETY: as above.
+        unsafe { to.add(i * strides[1]).write_unaligned(from.add(i * strides[0]).read_unaligned()) };
+    }
 }
 
 /// Sets every element.

@@ -16,4 +16,4 @@ pub(crate) use matmul::matmul;
 pub(crate) use order::Order;
 pub(crate) use reduce::{Reduction, reduce};
 pub(crate) use rows::Rows;
-pub(crate) use view::{View, contiguous_strides};
+pub(crate) use view::View;

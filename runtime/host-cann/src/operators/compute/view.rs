@@ -1,6 +1,6 @@
 //! A tensor in memory: where, which type, and how far apart.
 
-use super::{DType, Lane, each_element};
+use super::{DType, Element, Lane, each_element};
 
 /// Strided memory. Strides count elements and are not negative.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub(crate) struct View {
 }
 
 /// Strides of a row-major tensor.
-pub(crate) fn contiguous_strides(dims: &[usize]) -> Vec<usize> {
+fn contiguous_strides(dims: &[usize]) -> Vec<usize> {
     let mut strides = vec![1; dims.len()];
     for i in (1..dims.len()).rev() {
         strides[i - 1] = strides[i] * dims[i];
@@ -107,34 +107,12 @@ impl View {
 
     /// Reads `into.len()` elements from element `start`, `stride` apart.
     pub(crate) fn load<L: Lane>(&self, start: usize, stride: usize, into: &mut [L]) {
-        each_element!(self.dtype, E => {
-            let first = (self.address as *const E).wrapping_add(start);
-            if stride == 0 {
-                // SAFETY: phase two found the view's extent inside a live allocation.
-                into.fill(L::of(unsafe { first.read_unaligned() }));
-            } else if stride == 1 {
-                for (i, x) in into.iter_mut().enumerate() {
-                    // SAFETY: as above.
-                    *x = L::of(unsafe { first.add(i).read_unaligned() });
-                }
-            } else {
-                for (i, x) in into.iter_mut().enumerate() {
-                    // SAFETY: as above.
-                    *x = L::of(unsafe { first.add(i * stride).read_unaligned() });
-                }
-            }
-        });
+        each_element!(self.dtype, E => load::<E, L>(self.address + start * size_of::<E>(), stride, into));
     }
 
     /// Writes elements from element `start`, `stride` apart, each rounded once.
     pub(crate) fn store<L: Lane>(&self, start: usize, stride: usize, from: &[L]) {
-        each_element!(self.dtype, E => {
-            let first = (self.address as *mut E).wrapping_add(start);
-            for (i, &x) in from.iter().enumerate() {
-                // SAFETY: phase two found the view's extent inside a live allocation.
-                unsafe { first.add(i * stride).write_unaligned(x.round::<E>()) };
-            }
-        });
+        each_element!(self.dtype, E => store::<E, L>(self.address + start * size_of::<E>(), stride, from));
     }
 
     /// One element.
@@ -178,6 +156,27 @@ impl View {
     /// Element offsets in row-major order.
     pub(crate) fn offsets(&self) -> Offsets<'_> {
         Offsets { view: self, index: vec![0; self.rank()], at: 0, left: self.num_elements() }
+    }
+}
+
+/// Reads elements of a view, which lie at `address`, `stride` apart.
+fn load<E: Element, L: Lane>(address: usize, stride: usize, into: &mut [L]) {
+    let first = address as *const E;
+    // SAFETY: the scheduler found the view's extent inside a live allocation, which stays while its task runs.
+    let element = |i: usize| L::of(unsafe { first.add(i).read_unaligned() });
+    match stride {
+        0 => into.fill(element(0)),
+        1 => into.iter_mut().enumerate().for_each(|(i, x)| *x = element(i)),
+        _ => into.iter_mut().enumerate().for_each(|(i, x)| *x = element(i * stride)),
+    }
+}
+
+/// Writes elements of a view.
+fn store<E: Element, L: Lane>(address: usize, stride: usize, from: &[L]) {
+    let first = address as *mut E;
+    for (i, &x) in from.iter().enumerate() {
+        // SAFETY: as for `load`.
+        unsafe { first.add(i * stride).write_unaligned(x.round::<E>()) };
     }
 }
 

@@ -9,13 +9,20 @@ use crate::operators::compute::{DType, map};
 use crate::operators::plan::Plan;
 
 /// `out = f(self, other)`, 1 or 0 in the type of the output.
-pub(super) fn compare<F, D, I>(args: &mut Args, form: Form, float: F, double: D, integer: I) -> Result<Plan, Fault>
+pub(super) fn compare<F, D, I>(
+    args: &mut Args,
+    form: Form,
+    float: F,
+    double: D,
+    integer: I,
+) -> Result<Plan, Fault>
 where
     F: Fn(f32, f32) -> bool + Send + Sync + 'static,
     D: Fn(f64, f64) -> bool + Send + Sync + 'static,
     I: Fn(i64, i64) -> bool + Send + Sync + 'static,
 {
-    let (first, second, out) = (args.input("self")?, Operand::take(args, form, "other")?, args.output("out")?);
+    let (first, second, out) =
+        (args.input("self")?, Operand::take(args, form, "other")?, args.output("out")?);
     first.is_of(NUMBERS)?;
     second.is_of(NUMBERS)?;
     out.is_of(ALL)?;

@@ -10,21 +10,26 @@ mod unary;
 
 use super::Operator;
 use super::Table;
-use binary::Form;
 use binary::Form::{InplaceScalar, InplaceTensor, Scalar, Tensor};
 use lanes::{larger, smaller};
 
 /// A function of one element, of floats only: integers become floats.
 macro_rules! float {
     ($name:literal, $x:ident => $body:expr) => {
-        ($name, (|args| unary::unary(args, |$x: f32| $body, |$x: f64| $body, None::<fn(i64) -> i64>)) as Operator)
+        (
+            $name,
+            (|args| unary::unary(args, |$x: f32| $body, |$x: f64| $body, None::<fn(i64) -> i64>)) as Operator,
+        )
     };
 }
 
 /// A function of one element of any type.
 macro_rules! number {
     ($name:literal, $x:ident => $body:expr) => {
-        ($name, (|args| unary::unary(args, |$x: f32| $body, |$x: f64| $body, Some(|$x: i64| $body))) as Operator)
+        (
+            $name,
+            (|args| unary::unary(args, |$x: f32| $body, |$x: f64| $body, Some(|$x: i64| $body))) as Operator,
+        )
     };
 }
 
@@ -34,8 +39,11 @@ macro_rules! binary {
         (
             $name,
             (|args| {
-                let (f, d, i) =
-                    (|[$a, $b, _]: [f32; 3]| $body, |[$a, $b, _]: [f64; 3]| $body, |[$a, $b, _]: [i64; 3]| $body);
+                let (f, d, i) = (
+                    |[$a, $b, _]: [f32; 3]| $body,
+                    |[$a, $b, _]: [f64; 3]| $body,
+                    |[$a, $b, _]: [i64; 3]| $body,
+                );
                 binary::binary(args, $form, false, f, d, Some(i))
             }) as Operator,
         )
@@ -66,7 +74,14 @@ macro_rules! quotient {
             $name,
             (|args| {
                 let none = None::<fn([i64; 3]) -> i64>;
-                binary::binary(args, $form, false, |[a, b, _]: [f32; 3]| a / b, |[a, b, _]: [f64; 3]| a / b, none)
+                binary::binary(
+                    args,
+                    $form,
+                    false,
+                    |[a, b, _]: [f32; 3]| a / b,
+                    |[a, b, _]: [f64; 3]| a / b,
+                    none,
+                )
             }) as Operator,
         )
     };

@@ -68,7 +68,9 @@ fn split(args: &mut Args, x: Tensor, dim: usize, sizes: &[usize], outs: Vec<Tens
     ensure(sizes.iter().sum::<usize>() == x.dims()[dim], || {
         format!("pieces of {sizes:?} do not add up to the {} along dim", x.dims()[dim])
     })?;
-    ensure(sizes.len() == outs.len(), || format!("out has {} tensors for {} pieces", outs.len(), sizes.len()))?;
+    ensure(sizes.len() == outs.len(), || {
+        format!("out has {} tensors for {} pieces", outs.len(), sizes.len())
+    })?;
     for (out, &size) in outs.iter().zip(sizes) {
         let mut dims = x.dims().to_vec();
         dims[dim] = size;

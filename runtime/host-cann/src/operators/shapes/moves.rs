@@ -16,7 +16,9 @@ fn check(x: &Tensor, out: &Tensor, dims: &[usize], what: &str) -> Result<(), Fau
 
 pub(super) fn permute(args: &mut Args) -> Result<Plan, Fault> {
     let (x, dims, out) = (args.input("self")?, args.ints("dims")?, args.output("out")?);
-    ensure(dims.len() == x.rank(), || format!("dims has {} entries and self {} dimensions", dims.len(), x.rank()))?;
+    ensure(dims.len() == x.rank(), || {
+        format!("dims has {} entries and self {} dimensions", dims.len(), x.rank())
+    })?;
     let order: Vec<usize> = dims.iter().map(|&d| dimension(d, x.rank(), "dims")).collect::<Result<_, _>>()?;
     dimensions(&dims, x.rank(), "dims")?;
     check(&x, &out, &order.iter().map(|&d| x.dims()[d]).collect::<Vec<_>>(), "self permuted")?;
@@ -29,7 +31,8 @@ pub(super) fn slice(args: &mut Args) -> Result<Plan, Fault> {
     let out = args.output("out")?;
     x.has_rank(1..=8)?;
     let dim = dimension(dim, x.rank(), "dim")?;
-    let step = usize::try_from(step).ok().filter(|&s| s > 0).ok_or_else(|| invalid(format!("step is {step}")))?;
+    let step =
+        usize::try_from(step).ok().filter(|&s| s > 0).ok_or_else(|| invalid(format!("step is {step}")))?;
     let size = x.dims()[dim] as i64;
     let place = |at: i64| if at < 0 { at + size } else { at }.clamp(0, size) as usize;
     let (start, end) = (place(start), place(end));
@@ -72,9 +75,9 @@ pub(super) fn repeat(args: &mut Args) -> Result<Plan, Fault> {
         let rank = counts.len();
         // Every dimension of the output becomes two: which repetition, and where in it.
         let mut split = View { dims: Vec::new(), strides: Vec::new(), ..out.clone() };
-        for i in 0..rank {
+        for (i, &count) in counts.iter().enumerate() {
             let size = if i < lead { 1 } else { x.dims[i - lead] };
-            split.dims.extend([counts[i], size]);
+            split.dims.extend([count, size]);
             split.strides.extend([out.strides[i] * size, out.strides[i]]);
         }
         let order: Vec<usize> = (0..rank).map(|i| 2 * i).chain((0..rank).map(|i| 2 * i + 1)).collect();

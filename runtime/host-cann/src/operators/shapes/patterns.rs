@@ -27,7 +27,8 @@ pub(super) fn arange(args: &mut Args) -> Result<Plan, Fault> {
 
 pub(super) fn one_hot(args: &mut Args) -> Result<Plan, Fault> {
     let (x, num_classes) = (args.input("self")?, args.i32());
-    let (on, off, axis, out) = (args.input("onValue")?, args.input("offValue")?, args.i64(), args.output("out")?);
+    let (on, off, axis, out) =
+        (args.input("onValue")?, args.input("offValue")?, args.i64(), args.output("out")?);
     x.is_of(&[DType::U8, INDICES[0], INDICES[1]])?;
     ensure(num_classes >= 0, || format!("numClasses is {num_classes}"))?;
     let axis = dimension(axis, x.rank() + 1, "axis")?;
@@ -72,7 +73,8 @@ pub(super) fn triangle(args: &mut Args, side: Side) -> Result<Plan, Fault> {
         for index in 0..x.len() {
             let width = x.width();
             // The columns up to the diagonal, and those before it.
-            let column = |past: i64| ((index % num_rows) as i64 + diagonal + past).clamp(0, width as i64) as usize;
+            let column =
+                |past: i64| ((index % num_rows) as i64 + diagonal + past).clamp(0, width as i64) as usize;
             let (keep, clear) = match side {
                 Side::Lower => (0..column(1), column(1)..width),
                 Side::Upper => (column(0)..width, 0..column(0)),
