@@ -4,6 +4,7 @@ use crate::machine;
 use crate::memory::Memory;
 use std::collections::BTreeMap;
 use titan_ir::ascend::{Access, DeviceKernels, Element, Program, Soc, TensorArg};
+use titan_ir::kernel::RowKernel;
 use titan_ir::plan::Plan;
 use titan_ir::{Mesh, Module, Stage};
 use titan_passes::emit_plan::{KernelTable, emit};
@@ -30,9 +31,10 @@ pub(crate) struct Lowered {
     pub(crate) plan: Plan,
     pub(crate) program: Program,
     pub(crate) kernels: DeviceKernels,
+    soc: &'static Soc,
 }
 
-pub(crate) fn lower(mut module: Module, style: KernelStyle) -> Lowered {
+pub(crate) fn lower(mut module: Module, style: KernelStyle, soc: &'static Soc) -> Lowered {
     assert_eq!(module.stage, Stage::Local);
     let passes: [&dyn Pass; 2] = [&fuse(style), &Schedule];
     for pass in passes {
@@ -41,10 +43,20 @@ pub(crate) fn lower(mut module: Module, style: KernelStyle) -> Lowered {
     let mut kernels = KernelTable::default();
     let plan = emit(&module, &mut kernels).unwrap();
     let kernels: Vec<_> = kernels.kernels().cloned().collect();
-    let options = Options { soc: soc(), style, workspace_bytes: None };
+    lower_plan(plan, &kernels, style, soc)
+}
+
+/// A plan and its kernels as a program.
+pub(crate) fn lower_plan(
+    plan: Plan,
+    kernels: &[RowKernel],
+    style: KernelStyle,
+    soc: &'static Soc,
+) -> Lowered {
+    let options = Options { soc, style, workspace_bytes: None };
     let mut table = ascend::KernelTable::new();
-    let program = ascend::lower(&plan, &kernels, &options, &mut table).unwrap();
-    Lowered { plan, program, kernels: table.into_kernels() }
+    let program = ascend::lower(&plan, kernels, &options, &mut table).unwrap();
+    Lowered { plan, program, kernels: table.into_kernels(), soc }
 }
 
 /// A module of one function on one rank.
@@ -64,7 +76,7 @@ impl Lowered {
         for tensor in self.plan.tensors.iter().filter(|t| t.role.is_some()) {
             memory.write(&self.view(tensor), &values[&tensor.name]);
         }
-        machine::run(&self.program, &self.kernels, &mut memory);
+        machine::run(&self.program, &self.kernels, self.soc, &mut memory);
         self.plan.tensors.iter().map(|t| (t.name.clone(), memory.read(&self.view(t)))).collect()
     }
 

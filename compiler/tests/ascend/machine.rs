@@ -2,7 +2,9 @@
 
 use crate::memory::Memory;
 use crate::operators;
-use titan_ir::ascend::{Access, Arg, Call, DeviceKernels, Element, Program, TableFill, TensorArg};
+use titan_ir::ascend::{
+    Access, Arg, Call, DeviceKernels, Element, Family, Program, Soc, TableFill, TensorArg,
+};
 use titan_ir::kernel::Cols;
 use titan_ir::kernel::eval::eval_row;
 
@@ -10,6 +12,8 @@ use titan_ir::kernel::eval::eval_row;
 pub(crate) struct Operands<'a> {
     pub(crate) args: &'a [Arg],
     pub(crate) memory: &'a mut Memory,
+    /// Whether the device stores products of bf16 in f32.
+    pub(crate) stores_f32: bool,
 }
 
 impl Operands<'_> {
@@ -72,15 +76,15 @@ impl Operands<'_> {
     }
 }
 
-/// Runs a program of one rank once. `stop` says of the scalars of a guard whether the step ends there.
-pub(crate) fn run(program: &Program, kernels: &DeviceKernels, memory: &mut Memory) {
+/// Runs a program of one rank once.
+pub(crate) fn run(program: &Program, kernels: &DeviceKernels, soc: &Soc, memory: &mut Memory) {
     for table in &program.tables {
         fill(memory, table.at, &table.fill);
     }
     for segment in &program.segments {
         for _ in 0..segment.repeat {
             for part in &segment.parts {
-                part.submissions.iter().for_each(|s| call(&s.call, kernels, memory));
+                part.submissions.iter().for_each(|s| call(&s.call, kernels, soc, memory));
                 for (name, at) in &part.guard {
                     let value = memory.read(&TensorArg::contiguous(Element::F32, &[], *at, Access::Read))[0];
                     assert!(value.is_finite(), "{name} is {value}");
@@ -105,11 +109,12 @@ fn fill(memory: &mut Memory, at: u64, fill: &TableFill) {
     memory.write(&TensorArg::contiguous(element, &[values.len() as u64], at, Access::Write), &values);
 }
 
-fn call(call: &Call, kernels: &DeviceKernels, memory: &mut Memory) {
+fn call(call: &Call, kernels: &DeviceKernels, soc: &Soc, memory: &mut Memory) {
     match call {
         Call::Operator { name, args } => {
             check_overlap(name, args);
-            operators::run(name, &mut Operands { args, memory });
+            let stores_f32 = soc.family == Family::A5;
+            operators::run(name, &mut Operands { args, memory, stores_f32 });
         }
         Call::Kernel { kernel, args } => launch(kernels, *kernel, args, memory),
         Call::Copy { src, dst, size_bytes } => {

@@ -7,6 +7,7 @@
 #[path = "../codegen/generate.rs"]
 mod generate;
 mod image;
+mod llama3;
 mod lowered;
 mod machine;
 mod memory;

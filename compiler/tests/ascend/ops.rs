@@ -3,6 +3,7 @@
 use crate::generate::Rng;
 use crate::lowered::{self, STYLES};
 use std::collections::{BTreeMap, BTreeSet};
+use titan_ir::ascend::Soc;
 use titan_ir::eval::Tensor;
 use titan_ir::{DType, Func, Init, Lowering, Op, ResultKind, Role, TensorType};
 
@@ -69,8 +70,9 @@ fn every_op_of_the_table_computes_what_it_means() {
         let expected = op.rules().eval(&tensors.iter().collect::<Vec<_>>(), &out_refs);
         let values: BTreeMap<String, Vec<f64>> =
             (0..).zip(inputs).map(|(k, data): (usize, _)| (format!("in{k}"), data)).collect();
-        for style in STYLES {
-            let lowered = lowered::lower(lowered::module(func(&op, &types)), style);
+        let devices = [lowered::soc(), Soc::of_name("Ascend950PR_9599").unwrap()];
+        for (style, soc) in STYLES.into_iter().flat_map(|style| devices.map(|soc| (style, soc))) {
+            let lowered = lowered::lower(lowered::module(func(&op, &types)), style, soc);
             let results = lowered.run(&values);
             for (k, (ty, expected)) in outs.iter().zip(&expected).enumerate() {
                 let actual = &results[&format!("out{k}")];
@@ -80,7 +82,8 @@ fn every_op_of_the_table_computes_what_it_means() {
                     let close = (a - e).abs() <= step * scale;
                     assert!(
                         close,
-                        "{op:?} {style:?}: result {k} element {i} is {a} not {e}\n{:?}",
+                        "{op:?} {style:?} {}: result {k} element {i} is {a} not {e}\n{:?}",
+                        soc.name,
                         lowered.counts()
                     );
                 }

@@ -98,7 +98,7 @@ fn check(seed: u64, case: &Case, scratch_bytes: u64) -> usize {
     for ((input, data), at) in case.kernel.inputs.iter().zip(&case.inputs).zip(&offsets) {
         memory.write(&view(input.dtype, data.len(), program.step.at + at), data);
     }
-    machine::run(&program, &table.into_kernels(), &mut memory);
+    machine::run(&program, &table.into_kernels(), soc(), &mut memory);
 
     let kernel = without_fma(&case.kernel);
     let slices: Vec<&[f64]> = case.inputs.iter().map(Vec::as_slice).collect();

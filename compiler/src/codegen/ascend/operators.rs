@@ -229,7 +229,7 @@ pub(super) fn workspace_bytes(name: &str, args: &[Arg], soc: &Soc) -> u64 {
         Demand::Reduction => tensors().next().map_or(0, in_f32),
         Demand::Product => {
             let dense: u64 = tensors().map(dense_bytes).sum();
-            dense + 2 * tensors().last().map_or(0, in_f32)
+            dense + 2 * tensors().nth(2).map_or(0, in_f32)
         }
         Demand::Attention => attention_bytes(first_dims(), soc),
         Demand::AttentionGrad => 2 * attention_bytes(first_dims(), soc) + all_in_f32,

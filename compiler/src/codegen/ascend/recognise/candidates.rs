@@ -1,12 +1,10 @@
 //! Ops a kernel could be, with types read off the kernel.
 
 use super::super::launch::Launch;
+use super::{Candidate, Repeated};
 use titan_ir::kernel::{Access, Cols, Expr, Input, RowKernel, Store};
 use titan_ir::ops::{adamw, cross_entropy, embedding, rms_norm, rope, silu};
-use titan_ir::{DType, Op, TensorType};
-
-/// An op and the types of its operands.
-type Candidate = (Op, Vec<TensorType>);
+use titan_ir::{DType, TensorType};
 
 /// Ops whose lowering `launch` may be.
 pub(super) fn candidates(launch: &Launch<'_>) -> Vec<Candidate> {
@@ -36,8 +34,8 @@ fn of_elements(kernel: &RowKernel, len: u64) -> Vec<Candidate> {
     let full = dtypes(kernel, |a| *a == Access::Full);
     let x = |i: usize| TensorType::new(full[i], &[len]);
     match (full.len(), kernel.inputs.len()) {
-        (1, 1) => vec![(silu::Silu.into(), vec![x(0)])],
-        (2, 2) => vec![(silu::SiluGrad.into(), vec![x(0), x(1)])],
+        (1, 1) => vec![Candidate::new(silu::Silu, vec![x(0)])],
+        (2, 2) => vec![Candidate::new(silu::SiluGrad, vec![x(0), x(1)])],
         (4, 7) => adamw(kernel, len),
         _ => Vec::new(),
     }
@@ -59,7 +57,7 @@ fn adamw(kernel: &RowKernel, len: u64) -> Vec<Candidate> {
                 for &weight_decay in &all {
                     for decoupled in [true, false] {
                         let op = adamw::AdamW { beta1, beta2, eps, weight_decay, decoupled };
-                        found.push((op.into(), types.clone()));
+                        found.push(Candidate::new(op, types.clone()));
                     }
                 }
             }
@@ -77,20 +75,27 @@ fn of_rows(kernel: &RowKernel, rows: u64, cols: u64) -> Vec<Candidate> {
     match (&full[..], &col[..], &row[..]) {
         ([x], [g], []) => {
             let types = vec![t(*x, &[rows, cols]), t(*g, &[cols])];
-            let norm = |eps| (rms_norm::RmsNorm { eps }.into(), types.clone());
+            let norm = |eps| Candidate::new(rms_norm::RmsNorm { eps }, types.clone());
             constants(kernel).into_iter().map(setting).map(norm).collect()
         }
         ([x, dy], [g], [DType::F32]) => {
             let types = vec![t(*x, &[rows, cols]), t(*g, &[cols]), f32_row(), t(*dy, &[rows, cols])];
-            vec![(rms_norm::RmsNormGrad.into(), types)]
+            vec![Candidate::new(rms_norm::RmsNormGrad, types)]
         }
         ([x], [], [DType::I32]) => {
             let types = vec![t(*x, &[rows, cols]), t(DType::I32, &[rows])];
-            vec![(cross_entropy::CrossEntropy.into(), types)]
+            vec![Candidate::new(cross_entropy::CrossEntropy, types)]
         }
-        ([x], [], [_, _, _]) => {
+        ([x], [], [_, _, rest @ ..]) => {
             let types = vec![t(*x, &[rows, cols]), t(DType::I32, &[rows]), f32_row(), f32_row()];
-            vec![(cross_entropy::CrossEntropyGrad.into(), types)]
+            let op = Candidate::new(cross_entropy::CrossEntropyGrad, types);
+            if !rest.is_empty() {
+                return vec![op];
+            }
+            // The gradient of a sum of losses is one number for all rows.
+            let values = constants(kernel).into_iter().map(Some).chain([None]);
+            let repeated = |value| Some(Repeated { operand: 3, value });
+            values.map(|value| Candidate { repeated: repeated(value), ..op.clone() }).collect()
         }
         ([x], [], []) => rope(kernel, *x, rows, cols),
         ([], [], [DType::I32]) => embedding(kernel, rows, cols),
@@ -109,7 +114,7 @@ fn rope(kernel: &RowKernel, x: DType, rows: u64, cols: u64) -> Vec<Candidate> {
     let table = TensorType::new(DType::F32, &[tokens, width]);
     let x = TensorType::new(x, &[rows / tokens, tokens, cols / width, width]);
     let types = vec![x, table.clone(), table];
-    [false, true].map(|inverse| (rope::Rope { inverse }.into(), types.clone())).into()
+    [false, true].map(|inverse| Candidate::new(rope::Rope { inverse }, types.clone())).into()
 }
 
 fn embedding(kernel: &RowKernel, rows: u64, cols: u64) -> Vec<Candidate> {
@@ -120,5 +125,5 @@ fn embedding(kernel: &RowKernel, rows: u64, cols: u64) -> Vec<Candidate> {
     let is_one_row = kernel.outputs.iter().any(|o| o.store != Store::Full);
     let Some((dtype, num)) = table.filter(|_| !is_one_row) else { return Vec::new() };
     let types = vec![TensorType::new(dtype, &[num, cols]), TensorType::new(DType::I32, &[rows])];
-    vec![(embedding::Embedding.into(), types)]
+    vec![Candidate::new(embedding::Embedding, types)]
 }

@@ -80,15 +80,33 @@ pub(super) fn cross_entropy(e: &mut Emitter<'_>, launch: &Launch<'_>, found: &Ma
     true
 }
 
+/// A scalar as a vector.
+fn repeated(e: &mut Emitter<'_>, scalar: &TensorArg, count: u64) -> TensorArg {
+    let all = e.temp(Element::F32, &[count]);
+    let one = dense(Element::F32, &[1], scalar.at);
+    e.operator("aclnnInplaceCopy", vec![Arg::Tensor(all.clone()), Arg::Tensor(one)]);
+    all
+}
+
 /// From `log_prob = x - lse`.
 pub(super) fn cross_entropy_grad(e: &mut Emitter<'_>, launch: &Launch<'_>, found: &Match) -> bool {
-    let ins: Option<Vec<TensorArg>> = (0..4).map(|k| operand(launch, found, k)).collect();
-    let (Some(ins), Some(dx)) = (ins, found.output(launch, 0)) else { return false };
+    let ins: Option<Vec<TensorArg>> = (0..3).map(|k| operand(launch, found, k)).collect();
+    let (Some(mut ins), Some(dx)) = (ins, found.output(launch, 0)) else { return false };
+    let d_loss = operand(launch, found, 3);
+    ins.extend(d_loss.clone());
     let (num, width) = (ins[0].dims[0], ins[0].dims[1]);
     let dx = TensorArg { at: dx, ..ins[0].clone() };
     let is_direct = dx.element == Element::F32 && !ins.iter().any(|t| overlap(t, &dx));
     for (first, count) in blocks(e, num, 3 * width) {
-        let [x, labels, lse, d_loss] = [0, 1, 2, 3].map(|k| rows(&ins[k], first, count));
+        let [x, labels, lse] = [0, 1, 2].map(|k| rows(&ins[k], first, count));
+        let d_loss = match &d_loss {
+            Some(d_loss) if d_loss.dims.is_empty() => repeated(e, d_loss, count),
+            Some(d_loss) => rows(d_loss, first, count),
+            None => {
+                let bits = found.constant.unwrap_or(1.0).to_bits();
+                dense(Element::F32, &[count], e.table(TableFill::Constant { bits, len: num }))
+            }
+        };
         let wide = widened(e, x);
         let log_prob = e.temp(Element::F32, &[count, width]);
         let lse = dense(Element::F32, &[count, 1], lse.at);
@@ -101,7 +119,7 @@ pub(super) fn cross_entropy_grad(e: &mut Emitter<'_>, launch: &Launch<'_>, found
         let to = rows(&dx, first, count);
         let grad = if is_direct { to.clone() } else { e.temp(Element::F32, &[count, width]) };
         let args = vec![
-            Arg::Tensor(d_loss),
+            Arg::Tensor(d_loss.clone()),
             Arg::Tensor(log_prob.clone()),
             Arg::Tensor(labels_i64.clone()),
             Arg::Null,
@@ -119,7 +137,7 @@ pub(super) fn cross_entropy_grad(e: &mut Emitter<'_>, launch: &Launch<'_>, found
         } else if !is_direct {
             e.push(Call::Copy { src: grad.at, dst: to.at, size_bytes: to.extent_bytes() });
         }
-        [&log_prob, &labels_i64, &grad].into_iter().for_each(|t| e.free(t));
+        [&d_loss, &log_prob, &labels_i64, &grad].into_iter().for_each(|t| e.free(t));
     }
     true
 }
@@ -129,19 +147,21 @@ pub(super) fn adamw(e: &mut Emitter<'_>, launch: &Launch<'_>, found: &Match, op:
     let ins: Option<Vec<TensorArg>> = (0..7).map(|k| operand(launch, found, k)).collect();
     let outs: Option<Vec<u64>> = (0..3).map(|k| found.output(launch, k)).collect();
     let (Some(ins), Some(outs)) = (ins, outs) else { return false };
-    let in_place = ins.iter().zip(&outs).all(|(t, &at)| t.at == at);
+    let [weight, grad, moment1, moment2] = [0, 1, 2, 3].map(|k: usize| &ins[k]);
+    let updated = [weight, moment1, moment2];
+    let in_place = updated.iter().zip(&outs).all(|(t, &at)| t.at == at);
     if !in_place || (!op.decoupled && op.weight_decay != 0.0) {
         return false;
     }
     let scalar = |t: &TensorArg| dense(Element::F32, &[1], t.at);
-    let mut args: Vec<Arg> = ins[..3].iter().cloned().map(Arg::Tensor).collect();
+    let mut args: Vec<Arg> = updated.map(|t| Arg::Tensor(t.clone())).into();
     args.push(Arg::Tensor(power(e, "power of beta1", &ins[5], op.beta1)));
     args.push(Arg::Tensor(power(e, "power of beta2", &ins[6], op.beta2)));
     args.push(Arg::Tensor(scalar(&ins[4])));
     for setting in [op.weight_decay, op.beta1, op.beta2, op.eps] {
         args.push(Arg::Tensor(e.constant(setting as f32, 1)));
     }
-    args.extend([Arg::Tensor(ins[3].clone()), Arg::Null, Arg::Bool(false), Arg::Bool(false)]);
+    args.extend([Arg::Tensor(grad.clone()), Arg::Null, Arg::Bool(false), Arg::Bool(false)]);
     e.operator("aclnnApplyAdamW", args);
     true
 }
