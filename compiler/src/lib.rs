@@ -10,4 +10,5 @@ pub mod fingerprint;
 pub mod model;
 pub mod nn;
 pub mod report;
+pub mod roofline;
 pub mod target;

@@ -1,6 +1,7 @@
 //! What a build says of its result: sizes and memory, for people.
 
 use crate::driver::Limit;
+use crate::target::{ASCEND_RESERVED_GIB, Target};
 use titan_ir::artifact::{Manifest, PlanInfo};
 use titan_ir::plan::MemoryReport;
 
@@ -86,6 +87,12 @@ pub fn summary(manifest: &Manifest, limit: Limit) -> String {
         plural(run.steps, "step"),
     ));
     text.push_str(&table(&manifest.plans, limit));
+    if let Ok(Target::Ascend(soc)) = Target::of_name(&manifest.target.name) {
+        text.push_str(&format!(
+            "{} has {} GiB, of which driver and runtime are taken to keep {ASCEND_RESERVED_GIB} GiB.\n",
+            soc.name, soc.hbm_gib,
+        ));
+    }
     text
 }
 
@@ -109,6 +116,9 @@ fn table(plans: &[PlanInfo], limit: Limit) -> String {
         row(label, &|p| bytes(of(&p.memory)));
     }
     row(&format!("fits {}", limit.name()), &|p| if limit.fits(&p.memory) { "yes" } else { "no" }.to_owned());
+    if communicates {
+        text.push_str("HCCL buffers: two of 200 MB for each communicator, allocated by the library.\n");
+    }
     text.push_str("Gradients, activations and collectives: what is in use at the peak of the step.\n");
     let per_thread = plans.iter().map(|p| p.memory.workspace_per_thread_bytes).max().unwrap_or(0);
     if per_thread > 0 {

@@ -60,6 +60,9 @@ pub(crate) fn run(registry: &Registry, args: BuildArgs, overrides: Vec<String>) 
 fn compile_device_kernels(target: Target, kernels: &mut Kernels) -> DiagResult<Option<String>> {
     let Some(soc) = target.soc() else { return Ok(None) };
     let num_kernels = report::plural(kernels.lowered.kernels.kernels.len() as u64, "generated kernel");
+    if kernels.lowered.kernels.kernels.is_empty() {
+        return Ok(None);
+    }
     let compiler = compile_kernels(&mut kernels.lowered.kernels, soc)?;
     note(&match &compiler {
         Some(version) => format!("{num_kernels}, compiled by {version}"),

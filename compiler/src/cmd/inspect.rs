@@ -1,5 +1,6 @@
 //! `titanc inspect ARTIFACT`.
 
+mod ascend;
 mod collectives;
 mod json;
 mod listing;
@@ -17,6 +18,9 @@ pub(crate) fn run(args: &InspectArgs) -> CommandResult {
     let text = match args {
         InspectArgs { ir: true, .. } => ir_text(&artifact)?,
         InspectArgs { json: true, plan, .. } => json::json(&artifact, *plan)?,
+        InspectArgs { plan: Some(world_size), .. } if ascend::soc_of(&artifact.manifest)?.is_some() => {
+            ascend::listing(&artifact, *world_size)?
+        }
         InspectArgs { plan: Some(world_size), .. } => listing::listing(&artifact, *world_size)?,
         _ => text::overview(&artifact, &name, bytes.len() as u64)?,
     };

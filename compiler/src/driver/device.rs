@@ -2,10 +2,11 @@
 
 use crate::codegen::ascend::{KernelStyle, KernelTable, Options, lower};
 use crate::config::{AscendKernels, Config};
+use std::num::NonZero;
 use titan_device_compiler::DeviceCompiler;
-use titan_ir::ascend::{DeviceKernels, Program, Soc};
+use titan_ir::ascend::{DeviceKernel, DeviceKernels, Program, Soc};
 use titan_ir::kernel::RowKernel;
-use titan_ir::{DiagResult, Diags, Plan};
+use titan_ir::{DiagResult, Diags, Plan, ice};
 use titan_passes::check::{capture, device_races};
 use titan_passes::emit_plan;
 
@@ -44,12 +45,25 @@ pub struct Unfit {
 impl DevicePlanner {
     /// Nothing lowered yet.
     pub fn new(config: &Config, soc: &'static Soc) -> Self {
-        let style = match config.titan.ascend_kernels {
-            AscendKernels::Aclnn => KernelStyle::Aclnn,
-            AscendKernels::Fused => KernelStyle::Fused,
-        };
         let workspace_bytes = config.titan.ascend_workspace_mib.map(|mib| mib.saturating_mul(MIB));
-        Self { soc, style, workspace_bytes, table: KernelTable::new() }
+        Self { workspace_bytes, ..Self::of_word(config.titan.ascend_kernels.word(), soc) }
+    }
+
+    /// With the style that `titan.ascend_kernels` calls `word`.
+    pub fn of_word(word: &str, soc: &'static Soc) -> Self {
+        let is_fused = word == AscendKernels::Fused.word();
+        let style = if is_fused { KernelStyle::Fused } else { KernelStyle::Aclnn };
+        Self { soc, style, workspace_bytes: None, table: KernelTable::new() }
+    }
+
+    /// Kernels of a plan that become operators.
+    ///
+    /// # Errors
+    /// As [`lower`].
+    pub fn unfit(mut self, plan: &Plan, kernels: &[RowKernel]) -> DiagResult<Vec<Unfit>> {
+        let options = Options { soc: self.soc, style: self.style, workspace_bytes: self.workspace_bytes };
+        lower(plan, kernels, &options, &mut self.table)?;
+        Ok(self.finish().unfit)
     }
 
     /// The program of a plan, proven.
@@ -88,8 +102,24 @@ pub fn compile_kernels(kernels: &mut DeviceKernels, soc: &Soc) -> DiagResult<Opt
     }
     let Some(compiler) = DeviceCompiler::find() else { return Ok(None) };
     let compiler = compiler?;
-    for kernel in &mut kernels.kernels {
+    // Kernels are independent: a share of them for each core.
+    let num_threads = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let share = kernels.kernels.len().div_ceil(num_threads);
+    std::thread::scope(|scope| {
+        let shares = kernels.kernels.chunks_mut(share);
+        let threads: Vec<_> =
+            shares.map(|share| scope.spawn(|| compile_all(&compiler, share, soc))).collect();
+        let joined = threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|_| ice!("a compiling thread panicked")));
+        joined.collect::<Vec<_>>().into_iter().collect::<DiagResult<()>>()
+    })?;
+    Ok(Some(compiler.version().to_owned()))
+}
+
+fn compile_all(compiler: &DeviceCompiler, kernels: &mut [DeviceKernel], soc: &Soc) -> DiagResult<()> {
+    for kernel in kernels {
         kernel.object = compiler.compile(kernel, soc)?;
     }
-    Ok(Some(compiler.version().to_owned()))
+    Ok(())
 }

@@ -1,11 +1,13 @@
 //! An artifact at a glance.
 
+use super::ascend;
 use super::collectives::{Collective, collectives};
 use crate::driver::Limit;
 use crate::report::{bytes, grouped, plural, ranks, summary};
 use crate::target::Target;
 use std::fmt::Write;
 use titan_ir::artifact::{Artifact, FORMAT_VERSION, KERNEL_IMAGE};
+use titan_ir::ascend::Soc;
 use titan_ir::plan::Action;
 use titan_ir::{DiagResult, Plan};
 
@@ -22,12 +24,9 @@ pub(super) fn overview(artifact: &Artifact<'_>, name: &str, len: u64) -> DiagRes
     let data = &manifest.data;
     let path = data.dataset_path.as_ref().map_or(String::new(), |path| format!(" from {path}"));
     let _ = writeln!(text, "\ndata:  {}{path}, tokenizer {}", data.dataset, data.tokenizer_path);
-    let table = artifact.kernel_table()?;
-    let code = artifact.section(KERNEL_IMAGE)?.len() as u64;
-    let _ =
-        writeln!(text, "code:  {}, {}", plural(table.kernels.len() as u64, "generated kernel"), bytes(code));
-    for info in &manifest.plans {
-        plan_text(&mut text, &artifact.plan(info.world_size)?, info.world_size);
+    match target {
+        Target::Cpu(_) => cpu_text(&mut text, artifact)?,
+        Target::Ascend(soc) => ascend_text(&mut text, artifact, soc)?,
     }
     text.push_str("\nsections\n");
     for (name, len) in artifact.sections() {
@@ -40,8 +39,34 @@ pub(super) fn overview(artifact: &Artifact<'_>, name: &str, len: u64) -> DiagRes
     Ok(text)
 }
 
-/// Instructions and collectives of a plan.
-fn plan_text(text: &mut String, plan: &Plan, world_size: u64) {
+fn cpu_text(text: &mut String, artifact: &Artifact<'_>) -> DiagResult<()> {
+    let table = artifact.kernel_table()?;
+    let code = artifact.section(KERNEL_IMAGE)?.len() as u64;
+    let _ =
+        writeln!(text, "code:  {}, {}", plural(table.kernels.len() as u64, "generated kernel"), bytes(code));
+    for info in &artifact.manifest.plans {
+        plan_text(text, &artifact.plan(info.world_size)?, info.world_size, "generated kernel");
+    }
+    Ok(())
+}
+
+fn ascend_text(text: &mut String, artifact: &Artifact<'_>, soc: &'static Soc) -> DiagResult<()> {
+    let kernels = ascend::KernelSummary::of(&artifact.device_kernels()?);
+    text.push_str(&ascend::kernels_text(soc, &kernels));
+    let mut assumptions = String::new();
+    for info in &artifact.manifest.plans {
+        let plan = artifact.plan(info.world_size)?;
+        plan_text(text, &plan, info.world_size, "fused kernel");
+        let summary = ascend::summary(artifact, soc, info, &plan)?;
+        text.push_str(&ascend::program_text(&summary));
+        assumptions = ascend::assumptions_text(&summary.estimate);
+    }
+    text.push_str(&assumptions);
+    Ok(())
+}
+
+/// Instructions and collectives of a plan; `launch` is what its launches are called.
+fn plan_text(text: &mut String, plan: &Plan, world_size: u64, launch: &str) {
     let _ = writeln!(text, "\nplan for {}", ranks(world_size));
     for segment in &plan.segments {
         let count =
@@ -52,7 +77,7 @@ fn plan_text(text: &mut String, plan: &Plan, world_size: u64) {
             segment.name,
             segment.repeat,
             plural(segment.instrs.len() as u64, "instruction"),
-            plural(count(|a| matches!(a, Action::Launch { .. })), "generated kernel"),
+            plural(count(|a| matches!(a, Action::Launch { .. })), launch),
             plural(count(|a| matches!(a, Action::Contract { .. })), "contraction"),
         );
     }
