@@ -102,9 +102,9 @@ fn check(style: &str, lost_percent: usize, moved_percent: usize) {
         calls(program, at)[at.2].stream ^= 1;
         true
     };
-    // A collective among the computations is slower, not wrong.
+    // A collective among the computations is slower, not wrong; so is a cast of a weight on the stream that then gathers it.
     let computes = |one: &Submission| one.stream == 0 && !is_event(&one.call);
-    score(&sample, computes, other_stream).must_find("a call on the other stream", style, 85);
+    score(&sample, computes, other_stream).must_find("a call on the other stream", style, 75);
     score(&sample, |one| is_event(&one.call), other_stream).must_find(
         "an event on the other stream",
         style,

@@ -1,10 +1,10 @@
 //! What touches memory, and in which order.
 
 use crate::sample::{
-    CAST_IN, CAST_OUT, FORK, FORK_WAIT, JOIN_WAIT, REDUCE, SCRATCH, SIZE, STATE, STEP, TABLE, TAKE,
+    CAST_IN, CAST_OUT, FORK, FORK_WAIT, JOIN_WAIT, REDUCE, SCRATCH, SIZE, SLOTS, STATE, STEP, TABLE, TAKE,
     WORKSPACE, ZERO, calls, cast, program, raced,
 };
-use titan_ir::ascend::{Call, Element, Program, Region, Submission};
+use titan_ir::ascend::{Call, Element, Part, Program, Region, Submission};
 
 fn changed(change: impl FnOnce(&mut Program)) -> Vec<&'static str> {
     let mut program = program();
@@ -88,6 +88,22 @@ fn calls_touch_what_their_instruction_touches() {
         calls(program).insert(ZERO, late);
     });
     assert_eq!(stale, ["T0565", "T0565"]);
+    // A slot may be read by later instructions of its part, and by no other part.
+    let with_slot = |in_other_part: bool| {
+        changed(|program| {
+            program.slots = Region { at: SLOTS, size_bytes: SIZE };
+            let make = Submission { call: cast(STATE, SLOTS), stream: 0, source: 0 };
+            let take = Submission { call: cast(SLOTS, SCRATCH), stream: 0, source: 7 };
+            calls(program).insert(CAST_IN, make);
+            if in_other_part {
+                program.segments[0].parts.push(Part { submissions: vec![take], guard: Vec::new() });
+            } else {
+                calls(program).push(take);
+            }
+        })
+    };
+    assert_eq!(with_slot(false), [""; 0]);
+    assert_eq!(with_slot(true), ["T0565", "T0565"]);
 }
 
 #[test]

@@ -19,6 +19,7 @@ pub(crate) const STATE: u64 = 0;
 pub(crate) const STEP: u64 = 1024;
 pub(crate) const TABLE: u64 = 2560;
 pub(crate) const SCRATCH: u64 = 3072;
+pub(crate) const SLOTS: u64 = 3584;
 pub(crate) const WORKSPACE: u64 = 4096;
 
 const fn at(arena: Arena, offset_bytes: u64) -> Address {

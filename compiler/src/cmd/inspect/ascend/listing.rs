@@ -18,6 +18,7 @@ pub(in super::super) fn listing(artifact: &Artifact<'_>, world_size: u64) -> Dia
     };
     region("state", program.state);
     region("step", program.step);
+    region("slots", program.slots);
     region("scratch", program.scratch);
     for (stream, workspace) in program.workspaces.iter().enumerate() {
         region(&format!("workspace of stream {stream}"), *workspace);
@@ -113,7 +114,12 @@ fn tensor_text(program: &Program, tensor: &TensorArg) -> String {
 
 /// An address by its region.
 fn place(program: &Program, at: u64) -> String {
-    let regions = [("state", program.state), ("step", program.step), ("scratch", program.scratch)];
+    let regions = [
+        ("state", program.state),
+        ("step", program.step),
+        ("slots", program.slots),
+        ("scratch", program.scratch),
+    ];
     let found = regions.iter().find(|(_, region)| (region.at..region.end()).contains(&at));
     match found {
         Some((name, region)) => format!("{name}+{:#x}", at - region.at),
