@@ -3,7 +3,7 @@
 use crate::event;
 use crate::fault::Fault;
 use crate::state::{Guard, Runtime};
-use crate::stream::Stream;
+use crate::stream::{self, Stream};
 use ascend_rs_sys::types::*;
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -90,24 +90,26 @@ impl Runtime {
     }
 }
 
-/// Ends a context: its captures, graphs, streams and events. What the caller should have ended is listed.
-pub(crate) fn destroy(mut runtime: Guard, key: usize) -> Guard {
+/// Ends a context: its captures, streams, graphs and events. What the caller should have ended is listed. What is queued is run, or
+/// dropped if this is forced.
+pub(crate) fn destroy(mut runtime: Guard, key: usize, is_forced: bool) -> Guard {
     let Some(context) = runtime.contexts.at(key) else { return runtime };
     let default_stream = context.default_stream;
     let graphs = runtime.graphs.keys(|graph| graph.context == key);
-    for graph in graphs {
-        runtime.discard_capture(graph);
-        if runtime.graphs.at(graph).is_some() {
-            runtime.leak_graph(graph);
-        }
-    }
+    graphs.iter().for_each(|graph| runtime.discard_capture(*graph));
     for stream in runtime.streams.keys(|stream| stream.context == key) {
+        let found = runtime.stream(stream);
+        let (name, num_left) = (found.name(), found.queue.len());
         if stream != default_stream {
-            let name = runtime.stream(stream).name();
-            runtime.leaks.push(name);
+            runtime.leaks.push(name.clone());
         }
-        runtime = crate::stream::end(runtime, stream);
+        if is_forced && num_left > 0 {
+            runtime.leaks.push(format!("{num_left} tasks of {name} nobody waited for"));
+        }
+        let end = if is_forced { stream::end_now } else { stream::end };
+        runtime = end(runtime, stream);
     }
+    graphs.into_iter().for_each(|graph| runtime.leak_graph(graph));
     for event in runtime.events.keys(|event| event.context == key) {
         event::leak(&mut runtime, event);
     }

@@ -39,7 +39,7 @@ pub(crate) fn reset_device(mut runtime: Guard, id: i32, is_forced: bool) -> Resu
     }
     device.primary = None;
     for key in runtime.contexts.keys(|context| context.device == id) {
-        runtime = context::destroy(runtime, key);
+        runtime = context::destroy(runtime, key, is_forced);
     }
     runtime.release_memory(Place::Device(id));
     runtime.device(id)?.core_limits = [None; 2];

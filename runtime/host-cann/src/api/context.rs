@@ -22,7 +22,7 @@ pub(crate) fn aclrtDestroyContext(context: aclrtContext) -> Result<(), Fault> {
     if runtime.devices[device as usize].primary == Some(key) {
         return Err(Fault::parameter("the context of aclrtSetDevice ends with aclrtResetDevice"));
     }
-    drop(context::destroy(runtime, key));
+    drop(context::destroy(runtime, key, false));
     Ok(())
 }
 
