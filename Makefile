@@ -4,6 +4,7 @@
 
 build: setup
 	cargo build --release --workspace
+	@scripts/host_cann.sh --built >/dev/null
 
 # Installs the LLVM and MLIR packages this machine lacks.
 setup:
@@ -18,6 +19,7 @@ demo: setup
 test: setup
 	cargo fmt --all --check
 	cargo clippy --release --workspace --all-targets -- -D warnings
+	@scripts/host_cann.sh >/dev/null
 	cargo test --release --workspace
 
 fmt:
