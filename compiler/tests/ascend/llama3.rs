@@ -21,6 +21,15 @@ use titanc::nn::TraceOptions;
 const LAYERS: usize = 2;
 const VOCAB: u64 = 40;
 
+/// The published 8B model on eight ranks.
+fn traced_8b() -> Module {
+    let registry = Registry::builtin();
+    let llama3 = registry.get("llama3").unwrap();
+    let mesh = Mesh::new(&[("dp_replicate", 1), ("dp_shard", 8)]);
+    let options = TraceOptions { mesh, batch: 8, seq_len: 8192, compute: DType::Bf16 };
+    llama3.trace(&llama3.flavor_args("8B").unwrap(), options).unwrap().module
+}
+
 fn traced(compute: DType) -> Module {
     let registry = Registry::builtin();
     let llama3 = registry.get("llama3").unwrap();
@@ -203,7 +212,29 @@ fn generated_kernels_take_the_place_of_elementwise_operators() {
     let module = traced(DType::Bf16);
     let lowered = lowered(&module, 1, KernelStyle::Fused, soc());
     let num_kernels = lowered.program.submissions().filter(|s| matches!(s.call, Call::Kernel { .. })).count();
-    assert!(num_kernels > 10 * LAYERS, "{num_kernels} launches; {:?}", lowered.counts());
+    let counts = lowered.counts();
+    assert!(num_kernels > 10 * LAYERS, "{num_kernels} launches; {counts:?}");
+    // What is left are products, attention and rotation with the casts around, the embedding, fused with a norm, and its gradient.
+    let allowed = [
+        "aclnnAdd",
+        "aclnnAdds",
+        "aclnnCast",
+        "aclnnDivs",
+        "aclnnEmbedding",
+        "aclnnEmbeddingDenseBackward",
+        "aclnnFlashAttentionScoreGradV2",
+        "aclnnFlashAttentionScoreV2",
+        "aclnnInplaceCopy",
+        "aclnnLog",
+        "aclnnMm",
+        "aclnnMul",
+        "aclnnNeg",
+        "aclnnReduceSum",
+        "aclnnRotaryPositionEmbedding",
+        "aclnnRsqrt",
+    ];
+    assert!(counts.keys().all(|name| allowed.contains(&name.as_str())), "{counts:?}");
+    assert!(counts["aclnnMul"] < 8 && counts["aclnnRsqrt"] < 3, "{counts:?}");
 }
 
 #[test]
@@ -217,5 +248,19 @@ fn the_memory_report_is_the_arena() {
         for region in regions {
             assert!(region.at.is_multiple_of(512) && region.end() <= program.arena_bytes, "{region:?}");
         }
+    }
+}
+
+#[test]
+fn scratch_and_workspace_of_8b_stay_bounded() {
+    const GIB: u64 = 1 << 30;
+    let module = traced_8b();
+    for style in STYLES {
+        let Lowered { program, .. } = lowered(&module, 1, style, soc());
+        // The budget, and the sines of both directions.
+        assert!(program.scratch.size_bytes <= GIB / 4 + (16 << 20), "{style:?}: {:?}", program.scratch);
+        assert!(program.workspaces[0].size_bytes <= 5 * GIB / 2, "{style:?}: {:?}", program.workspaces);
+        assert_eq!(program.comm_axes.len(), 1);
+        assert_eq!(program.memory.total_bytes(1), program.arena_bytes + program.memory.communication_bytes);
     }
 }

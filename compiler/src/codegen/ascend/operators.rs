@@ -4,16 +4,17 @@
 //! formulas; the bounds are what an operator is known to keep beside its operands. The runtime compares them with what phase one asks for, and
 //! `titan.ascend_workspace_mib` overrides them.
 //!
-//! | demand | bound, above 16 MiB every operator may ask for |
+//! | demand | bound, above 16 MiB every operator may ask for, and copies of operands that are not contiguous |
 //! |---|---|
-//! | pointwise | operands that are not contiguous, copied |
-//! | reduction | the same, and the input in f32 |
-//! | product | both operands in the layout of the cube, and two f32 results for sums split along K |
+//! | pointwise | nothing |
+//! | reduction | an input that is not f32, in f32 |
+//! | product | operands whose rows are no multiple of 512 bytes or longer than 65535 elements, in the layout of the cube; a tile of 256 x 256 sums per cube core |
+//! | rows | four f32 rows per vector core |
+//! | scatter | the rows once more, and per id 64 bytes for sorting |
 //! | attention | per cube core two blocks of 128 queries and at most 1024 keys, scores and probabilities in f32, and accumulators |
-//! | attention gradient | the same twice, and dq, dk, dv in f32 |
-//! | whole | twice all operands in f32 |
+//! | attention gradient | twice that, and twice dq, dk, dv in f32 |
 
-use titan_ir::ascend::{Access, Arg, Call, Soc, TensorArg, contiguous_strides};
+use titan_ir::ascend::{Access, Arg, Call, Element, Soc, TensorArg, contiguous_strides};
 use titan_ir::ice;
 use titan_ir::kernel::BinaryFn;
 
@@ -78,9 +79,10 @@ enum Demand {
     Pointwise,
     Reduction,
     Product,
+    Rows,
+    Scatter,
     Attention,
     AttentionGrad,
-    Whole,
 }
 
 /// An operator.
@@ -132,10 +134,10 @@ pub const OPERATORS: &[Operator] = &[
     // Model.
     op("aclnnMm", &[In, In, Out, I8], Demand::Product),
     op("aclnnEmbedding", &[In, In, Out], Demand::Pointwise),
-    op("aclnnEmbeddingDenseBackward", &[In, In, U64, U64, Bool, Out], Demand::Whole),
-    op("aclnnRmsNorm", &[In, In, F64, Out, Out], Demand::Whole),
-    op("aclnnRmsNormGrad", &[In, In, In, In, Out, Out], Demand::Whole),
-    op("aclnnRotaryPositionEmbedding", &[In, In, In, I64, Out], Demand::Whole),
+    op("aclnnEmbeddingDenseBackward", &[In, In, U64, U64, Bool, Out], Demand::Scatter),
+    op("aclnnRmsNorm", &[In, In, F64, Out, Out], Demand::Rows),
+    op("aclnnRmsNormGrad", &[In, In, In, In, Out, Out], Demand::Rows),
+    op("aclnnRotaryPositionEmbedding", &[In, In, In, I64, Out], Demand::Rows),
     op(
         "aclnnFlashAttentionScoreV2",
         &[
@@ -155,12 +157,12 @@ pub const OPERATORS: &[Operator] = &[
     op(
         "aclnnCrossEntropyLoss",
         &[In, In, OptIn, Text, I64, F64, F64, Bool, Out, Out, Out, Out],
-        Demand::Whole,
+        Demand::Rows,
     ),
     op(
         "aclnnCrossEntropyLossGrad",
         &[In, In, In, OptIn, OptIn, OptIn, Text, I64, F64, F64, Out],
-        Demand::Whole,
+        Demand::Rows,
     ),
     // Training.
     op(
@@ -214,28 +216,40 @@ fn find(name: &str) -> &'static Operator {
 
 /// The bound of the workspace of a call.
 pub(super) fn workspace_bytes(name: &str, args: &[Arg], soc: &Soc) -> u64 {
-    let tensors = || {
-        args.iter().filter_map(|arg| match arg {
+    let tensors: Vec<&TensorArg> = args
+        .iter()
+        .filter_map(|arg| match arg {
             Arg::Tensor(tensor) => Some(tensor),
             _ => None,
         })
-    };
-    let copies: u64 = tensors().filter(|t| !is_contiguous(t)).map(dense_bytes).sum();
+        .collect();
+    let copies: u64 = tensors.iter().filter(|t| !is_contiguous(t)).map(|t| dense_bytes(t)).sum();
+    let cores = |count: u32| u64::from(count);
     let in_f32 = |t: &TensorArg| t.num_elements() * 4;
-    let all_in_f32: u64 = tensors().map(in_f32).sum();
-    let first_dims = || tensors().next().map_or(&[][..], |t| &t.dims);
     let own = match find(name).demand {
         Demand::Pointwise => 0,
-        Demand::Reduction => tensors().next().map_or(0, in_f32),
+        Demand::Reduction if tensors[0].element == Element::F32 => 0,
+        Demand::Reduction => in_f32(tensors[0]),
         Demand::Product => {
-            let dense: u64 = tensors().map(dense_bytes).sum();
-            dense + 2 * tensors().nth(2).map_or(0, in_f32)
+            let laid_out: u64 = tensors[..2].iter().filter(|t| needs_layout(t)).map(|t| dense_bytes(t)).sum();
+            // Transposed operands are views the operator reads as they are.
+            return SYSTEM_BYTES + laid_out + cores(soc.cube_cores) * 256 * 256 * 4;
         }
-        Demand::Attention => attention_bytes(first_dims(), soc),
-        Demand::AttentionGrad => 2 * attention_bytes(first_dims(), soc) + all_in_f32,
-        Demand::Whole => 2 * all_in_f32,
+        Demand::Rows => cores(soc.vector_cores) * tensors[0].dims.last().unwrap_or(&1) * 4 * 4,
+        Demand::Scatter => in_f32(tensors[0]) + tensors[1].num_elements() * 64,
+        Demand::Attention => attention_bytes(&tensors[0].dims, soc),
+        Demand::AttentionGrad => {
+            let gradients: u64 = tensors.iter().rev().skip(1).take(3).map(|t| in_f32(t)).sum();
+            2 * attention_bytes(&tensors[0].dims, soc) + 2 * gradients
+        }
     };
     SYSTEM_BYTES + own + copies
+}
+
+/// Whether a matrix is brought into the layout of the cube before the product.
+fn needs_layout(matrix: &TensorArg) -> bool {
+    let row = if matrix.strides[1] == 1 { matrix.dims[1] } else { matrix.dims[0] };
+    row > 65535 || !(row * matrix.element.size_bytes()).is_multiple_of(512)
 }
 
 fn attention_bytes(q_bshe: &[u64], soc: &Soc) -> u64 {
