@@ -664,11 +664,6 @@ pub const CODES: &[Code] = &[
         "The text of the program is kept only when asked for, with --emit-ir or titan.keep_ir, because plans do not need it.",
     ),
     row(
-        "T0701",
-        "no such device",
-        "The device titan-run can compute on is the CPU; leave the option out or say cpu.",
-    ),
-    row(
         "T0702",
         "more steps than the schedule has",
         "The learning rate of every step is computed from the configuration at load, for as many steps as \
@@ -734,6 +729,90 @@ pub const CODES: &[Code] = &[
         "T0751",
         "unknown CANN operator",
         "The artifact names an operator that this titan-run does not know. Build it again with the titanc of this release.",
+    ),
+    row(
+        "T0752",
+        "CANN is too old",
+        "Capture of graphs and the operators of a training step need CANN 8.5. Install a newer toolkit (and a \
+         driver that goes with it) and source its set_env.sh.",
+    ),
+    row(
+        "T0753",
+        "artifact for another Ascend device",
+        "Kernels, workspaces and capture rules depend on the exact device, as aclrtGetSocName names it. Rebuild \
+         the artifact for the device of this machine with --target.",
+    ),
+    row(
+        "T0754",
+        "not enough devices",
+        "Every rank of a process has a device of its own: rank i of it has device --first-device + i of those \
+         that ASCEND_RT_VISIBLE_DEVICES leaves.",
+    ),
+    row(
+        "T0755",
+        "device memory is not enough",
+        "The arena of a rank is one range of device memory whose size the artifact states, and HCCL takes buffers \
+         of its own beside it. Other programs may hold the rest: look at npu-smi info.",
+    ),
+    row(
+        "T0756",
+        "an operator demands more workspace than planned",
+        "The artifact reserves a bound of workspace per stream, because operators say what they need only on the \
+         device. Rebuild with the titan.ascend_workspace_mib that the message gives.",
+    ),
+    row(
+        "T0757",
+        "no device compiler for kernels",
+        "Generated kernels travel as source when the build machine had no bishengir-compile. The device machine \
+         then compiles them once; it needs the compiler in PATH or in TITAN_BISHENGIR.",
+    ),
+    row(
+        "T0758",
+        "compiled kernels cannot be kept",
+        "Kernels compiled on this machine are kept in a folder, so that the next run starts at once. This run \
+         goes on; give a folder that can be written with --kernel-cache.",
+    ),
+    row(
+        "T0759",
+        "the step cannot be captured",
+        "CANN refused to record the calls of a part of the step as a graph. The message has the call and CANN's \
+         reason. --no-capture issues the same calls in every step instead.",
+    ),
+    row(
+        "T0762",
+        "processes did not meet",
+        "The process of rank 0 listens at the address of --rendezvous, the others connect to it, and all wait at \
+         most --rendezvous-timeout seconds for each other.",
+    ),
+    row(
+        "T0763",
+        "processes do not fit together",
+        "All processes of a run need the same artifact and number of steps, and each rank is in one of them. The \
+         message says which process differs and how.",
+    ),
+    row(
+        "T0764",
+        "another process failed",
+        "A run ends when one of its processes fails or vanishes. The message repeats what that process said \
+         first; its own output has the whole story.",
+    ),
+    row(
+        "T0765",
+        "options do not make a run",
+        "The options on ranks and processes contradict each other or miss one. A run of several processes needs \
+         --world-size, --first-rank, --nproc-per-node and --rendezvous, or the variables of a launcher.",
+    ),
+    row(
+        "T0766",
+        "rank table cannot be read",
+        "--rank-table names HCCL's JSON file that lists servers, devices and their addresses. Every process needs \
+         to be able to read it.",
+    ),
+    row(
+        "T0768",
+        "report cannot be written",
+        "The file of --report is checked before training starts. Give a path in a folder that exists and can be \
+         written.",
     ),
     row(
         "T0800",

@@ -1,7 +1,16 @@
 //! The command line of `titan-run`.
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use std::path::PathBuf;
+
+/// What runs a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DeviceKind {
+    /// This machine's processor; all ranks are threads of this process.
+    Cpu,
+    /// Ascend NPUs, by CANN; every rank of this process has a device.
+    Ascend,
+}
 
 /// Trains what `titanc build` compiled.
 #[derive(Debug, Clone, Parser)]
@@ -26,9 +35,9 @@ pub struct Options {
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=4096))]
     pub threads: Option<u64>,
 
-    /// Where the step runs. This program runs `cpu`.
-    #[arg(long, default_value = "cpu")]
-    pub device: String,
+    /// What runs the step.
+    #[arg(long, value_enum, default_value_t = DeviceKind::Cpu)]
+    pub device: DeviceKind,
 
     /// Seed of the initial weights, instead of the artifact's.
     #[arg(long)]
@@ -58,18 +67,56 @@ pub struct Options {
     #[arg(long, value_name = "FILE")]
     pub metrics_json: Option<PathBuf>,
 
-    /// Print where the time of a step goes, by instruction of the plan.
+    /// Print where the time of a step goes, by instruction of the plan. On `ascend` the calls are then issued one at a time.
     #[arg(long)]
     pub profile: bool,
 
     /// No colours in step lines.
     #[arg(long)]
     pub no_color: bool,
-}
 
-impl Options {
-    /// Ranks of the run.
-    pub fn world_size(&self) -> u64 {
-        self.nodes.saturating_mul(self.nproc_per_node)
-    }
+    /// Write what is known of the run into a file, also when it fails: versions, devices, environment, program, errors.
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+
+    /// CANN: a folder of its libraries or one file that is all of them; the default is lib64 of ASCEND_HOME_PATH.
+    #[arg(long, value_name = "PATH", help_heading = "Ascend")]
+    pub cann: Option<PathBuf>,
+
+    /// Issue every step call by call instead of replaying captured graphs.
+    #[arg(long, help_heading = "Ascend")]
+    pub no_capture: bool,
+
+    /// Map device memory piece by piece into one range, instead of one allocation.
+    #[arg(long, help_heading = "Ascend")]
+    pub expandable_segments: bool,
+
+    /// Folder of compiled kernels; the default is titan/kernels in XDG_CACHE_HOME or ~/.cache.
+    #[arg(long, value_name = "FOLDER", help_heading = "Ascend")]
+    pub kernel_cache: Option<PathBuf>,
+
+    /// Device of this process' first rank; the default is 0, or LOCAL_RANK as below.
+    #[arg(long, default_value_t = 0, value_name = "NUMBER", help_heading = "Ascend")]
+    pub first_device: u64,
+
+    /// Ranks of the run over all processes. This process has `nproc-per-node` of them, from `first-rank` on. Without this option
+    /// RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT say so, if a launcher has set them.
+    #[arg(long, value_name = "RANKS", help_heading = "Ascend, several processes", value_parser = clap::value_parser!(u64).range(1..))]
+    pub world_size: Option<u64>,
+
+    /// First rank of this process.
+    #[arg(long, value_name = "RANK", requires = "world_size", help_heading = "Ascend, several processes")]
+    pub first_rank: Option<u64>,
+
+    /// Where the process of rank 0 listens for the others; the same for all.
+    #[arg(long, value_name = "HOST:PORT", help_heading = "Ascend, several processes")]
+    pub rendezvous: Option<String>,
+
+    /// Seconds processes wait for each other at the start.
+    #[arg(long, default_value_t = 120, value_name = "SECONDS", help_heading = "Ascend, several processes")]
+    pub rendezvous_timeout: u64,
+
+    /// HCCL's rank table, instead of letting rank 0's HCCL tell the others where it is.
+    #[arg(long, value_name = "FILE", help_heading = "Ascend, several processes")]
+    pub rank_table: Option<PathBuf>,
 }

@@ -1,10 +1,12 @@
 //! Loading: the file is mapped and verified, the machine checked against it.
 
+use crate::cli::DeviceKind;
 use crate::image::Image;
 use memmap2::Mmap;
 use std::fs::File;
 use std::path::Path;
 use titan_ir::artifact::{Artifact, KernelTable, Manifest};
+use titan_ir::ascend::{DeviceKernels, Program, Soc};
 use titan_ir::{Diag, DiagResult, Plan};
 
 /// What a run takes from an artifact.
@@ -23,6 +25,19 @@ pub struct Loaded {
 pub enum Code {
     /// On the CPU.
     Cpu(CpuCode),
+    /// On Ascend devices.
+    Ascend(Box<AscendCode>),
+}
+
+/// The program of an Ascend artifact.
+#[derive(Debug)]
+pub struct AscendCode {
+    /// What a rank runs.
+    pub program: Program,
+    /// Its generated kernels.
+    pub kernels: DeviceKernels,
+    /// The device it is for.
+    pub soc: &'static Soc,
 }
 
 /// The generated kernels of a CPU artifact.
@@ -38,7 +53,7 @@ pub struct CpuCode {
 ///
 /// # Errors
 /// T0600 when the file cannot be read, T0601 to T0606 as [`Artifact::parse`], T0602 also for another release, T0607 when the machine lacks a feature the code uses.
-pub fn load(path: &Path, world_size: u64) -> DiagResult<Loaded> {
+pub fn load(path: &Path, world_size: u64, device: DeviceKind) -> DiagResult<Loaded> {
     let at = |diag: Diag| {
         let section = diag.path.clone().map(|section| format!(", section {section}")).unwrap_or_default();
         diag.at(format!("{}{section}", path.display()))
@@ -56,13 +71,30 @@ pub fn load(path: &Path, world_size: u64) -> DiagResult<Loaded> {
     let bytes = unsafe { Mmap::map(&file) }.map_err(unreadable)?;
     let artifact = Artifact::parse(&bytes).map_err(at)?;
     let plan = artifact.plan(world_size).map_err(at)?;
-    let kernels = artifact.kernel_table().map_err(at)?;
     check_version(&artifact.manifest).map_err(at)?;
-    check_machine(&artifact.manifest).map_err(at)?;
-    // SAFETY: all hashes agree and the machine has the features.
-    let image = unsafe { Image::map(&bytes[artifact.image_range().map_err(at)?], kernels.entries.clone()) }
-        .map_err(unreadable)?;
-    Ok(Loaded { manifest: artifact.manifest.clone(), plan, code: Code::Cpu(CpuCode { kernels, image }) })
+    let code = match device {
+        DeviceKind::Ascend => Code::Ascend(Box::new(load_ascend(&artifact, world_size).map_err(at)?)),
+        DeviceKind::Cpu => {
+            check_machine(&artifact.manifest).map_err(at)?;
+            let kernels = artifact.kernel_table().map_err(at)?;
+            let code = &bytes[artifact.image_range().map_err(at)?];
+            // SAFETY: all hashes agree and the machine has the features.
+            let image = unsafe { Image::map(code, kernels.entries.clone()) }.map_err(unreadable)?;
+            Code::Cpu(CpuCode { kernels, image })
+        }
+    };
+    Ok(Loaded { manifest: artifact.manifest.clone(), plan, code })
+}
+
+fn load_ascend(artifact: &Artifact<'_>, world_size: u64) -> DiagResult<AscendCode> {
+    let name = &artifact.manifest.target.name;
+    let Some(soc) = Soc::of_name(name) else {
+        let message = format!("the artifact was built for {name}, which --device ascend does not run");
+        return Err(
+            Diag::new("T0608", message).help("rebuild it with `--target Ascend910B3` or your device's name")
+        );
+    };
+    Ok(AscendCode { program: artifact.program(world_size)?, kernels: artifact.device_kernels()?, soc })
 }
 
 /// Plans and kernels have no promise of their own across releases: both programs are of one.
@@ -85,7 +117,11 @@ fn check_machine(manifest: &Manifest) -> DiagResult<()> {
             "T0608",
             format!("the artifact was built for {}, this program runs CPU plans", target.name),
         )
-        .help("rebuild it with `--titan.target cpu`"));
+        .help(if Soc::of_name(&target.name).is_some() {
+            "run it with `--device ascend`, or rebuild it with `--titan.target cpu`"
+        } else {
+            "rebuild it with `--titan.target cpu`"
+        }));
     }
     let has = cpu_features();
     let missing: Vec<&str> =

@@ -9,12 +9,13 @@ use titan_ir::{Diag, DiagResult};
 /// Checks that the files the user asks for can be written; changes none and leaves none behind.
 ///
 /// # Errors
-/// T0704 for `--metrics-json`, T0843 for `--save-weights`, with the system's reason.
+/// T0704 for `--metrics-json`, T0768 for `--report`, T0843 for `--save-weights`, with the system's reason.
 pub fn check(options: &Options) -> DiagResult<()> {
     check_distinct(options)?;
     let asked = [
         ("T0704", "--metrics-json", &options.metrics_json, extendable as fn(&Path) -> io::Result<()>),
         ("T0843", "--save-weights", &options.save_weights, replaceable),
+        ("T0768", "--report", &options.report, replaceable),
     ];
     for (code, option, path, check) in asked {
         let Some(path) = path else { continue };
@@ -31,9 +32,10 @@ fn check_distinct(options: &Options) -> DiagResult<()> {
         ("--init-from", options.init_from.as_ref()),
         ("--metrics-json", options.metrics_json.as_ref()),
         ("--save-weights", options.save_weights.as_ref()),
+        ("--report", options.report.as_ref()),
     ];
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let outputs = [("T0704", files[3]), ("T0843", files[4])];
+    let outputs = [("T0704", files[3]), ("T0843", files[4]), ("T0768", files[5])];
     for (code, (option, path)) in outputs {
         let Some(path) = path else { continue };
         let mut others = files.iter().filter(|(other, _)| *other != option);

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use titan_ir::artifact::{HfName, Manifest};
 use titan_ir::plan::PlanTensor;
-use titan_ir::{Diag, DiagResult, Mesh, Placement, Plan, Role};
+use titan_ir::{AxisId, Diag, DiagResult, Mesh, Placement, Plan, Role};
 
 /// Elements one task fills.
 const CHUNK_LEN: usize = 1 << 14;
@@ -144,50 +144,68 @@ fn match_name(pattern: &str, name: &str, replacement: &str) -> Option<String> {
     layer.bytes().all(|b| b.is_ascii_digit()).then(|| replacement.replace('*', layer))
 }
 
-/// The whole weights, as the ranks bring them together.
+/// The whole weights, as the ranks bring them together: in the process of rank 0.
 #[derive(Debug)]
-pub(crate) struct Gathered(Vec<Mutex<Vec<u8>>>);
+pub(crate) struct Gathered<'a> {
+    plan: &'a Plan,
+    whole: Vec<Mutex<Vec<u8>>>,
+}
 
 fn params(plan: &Plan) -> impl Iterator<Item = &PlanTensor> {
     plan.tensors.iter().filter(|t| t.role == Some(Role::Param))
 }
 
-impl Gathered {
+/// Takes a part of a weight: its number, the first byte, the bytes.
+pub(crate) type Give<'a> = dyn Fn(u64, u64, &[u8]) -> DiagResult<()> + 'a;
+
+impl<'a> Gathered<'a> {
     /// Nothing yet.
-    pub(crate) fn new(plan: &Plan) -> Self {
-        Self(params(plan).map(|_| Mutex::default()).collect())
+    pub(crate) fn new(plan: &'a Plan) -> Self {
+        Self { plan, whole: params(plan).map(|_| Mutex::default()).collect() }
     }
 
-    /// Adds a rank's parts.
+    /// Shows a rank's parts to `give`, unless a lower rank has the same.
     ///
     /// # Errors
-    /// When the device does not give them.
-    pub(crate) fn add(&self, device: &dyn Device, rank: u64, plan: &Plan) -> Result<(), RankError> {
-        for (tensor, whole) in params(plan).zip(&self.0) {
-            let row_bytes = row_len(tensor) as usize * 4;
-            let rows = local_rows(&plan.mesh, rank, tensor);
+    /// When the device does not give them, or `give` fails.
+    pub(crate) fn parts(&self, device: &dyn Device, rank: u64, give: &Give<'_>) -> Result<(), RankError> {
+        let mesh = &self.plan.mesh;
+        for (number, tensor) in params(self.plan).enumerate() {
+            let cut: Vec<AxisId> = tensor.layout.axes_of_dim(0).collect();
+            let others = (0..mesh.axes.len()).map(AxisId::new).filter(|axis| !cut.contains(axis));
+            if others.into_iter().any(|axis| mesh.coordinate(rank, axis) > 0) {
+                continue;
+            }
+            let rows = local_rows(mesh, rank, tensor);
+            let (start, mut given) = (rows.start * row_len(tensor) * 4, Ok(()));
             device.read_state(tensor, (rows.end - rows.start) * row_len(tensor), &mut |part| {
-                let mut whole = whole.lock().unwrap_or_else(PoisonError::into_inner);
-                whole.resize(tensor.global_dims.iter().product::<u64>() as usize * 4, 0);
-                let place = rows.start as usize * row_bytes..rows.end as usize * row_bytes;
-                whole[place].copy_from_slice(bytemuck::cast_slice(part));
+                given = give(number as u64, start, bytemuck::cast_slice(part));
             })?;
+            given?;
         }
         Ok(())
+    }
+
+    /// Puts a part where it belongs.
+    pub(crate) fn put(&self, number: u64, start: u64, part: &[u8]) {
+        let tensor = params(self.plan).nth(number as usize).expect("the weight is of this plan");
+        let mut whole = self.whole[number as usize].lock().unwrap_or_else(PoisonError::into_inner);
+        whole.resize(tensor.global_dims.iter().product::<u64>() as usize * 4, 0);
+        whole[start as usize..][..part.len()].copy_from_slice(part);
     }
 
     /// Writes them as f32.
     ///
     /// # Errors
     /// T084x when the file cannot be written.
-    pub(crate) fn save(self, plan: &Plan, path: &Path) -> DiagResult<()> {
-        let whole =
-            self.0.into_iter().map(|whole| whole.into_inner().unwrap_or_else(PoisonError::into_inner));
+    pub(crate) fn save(self, path: &Path) -> DiagResult<()> {
+        let whole = self.whole.into_iter();
+        let whole = whole.map(|whole| whole.into_inner().unwrap_or_else(PoisonError::into_inner));
         let whole: Vec<(Vec<u8>, Vec<usize>)> = whole
-            .zip(params(plan))
+            .zip(params(self.plan))
             .map(|(bytes, tensor)| (bytes, tensor.global_dims.iter().map(|&d| d as usize).collect()))
             .collect();
-        let named = params(plan).zip(&whole).map(|(tensor, (data, shape))| NamedTensor {
+        let named = params(self.plan).zip(&whole).map(|(tensor, (data, shape))| NamedTensor {
             name: &tensor.name,
             dtype: Dtype::F32,
             shape,

@@ -24,7 +24,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("titan-ir", &[]),
     ("titan-passes", &["titan-ir"]),
     ("titanc", &["titan-device-compiler", "titan-ir", "titan-passes"]),
-    ("titan-run", &["titan-device-compiler", "titan-ir"]),
+    ("titan-run", &["ascend-rs-sys", "titan-device-compiler", "titan-ir"]),
 ];
 
 /// Crates that must not be linked into `titan-run`.

@@ -153,6 +153,14 @@ impl Comm {
         self.world.everyone.wait(&self.world.stopped)
     }
 
+    /// Whether to go on.
+    ///
+    /// # Errors
+    /// When a rank has failed.
+    pub fn check(&self) -> Result<(), Stopped> {
+        if self.world.stopped.load(Ordering::SeqCst) { Err(Stopped) } else { Ok(()) }
+    }
+
     /// Tells every rank to give up.
     pub fn stop(&self) {
         self.world.stop();

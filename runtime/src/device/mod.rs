@@ -1,5 +1,6 @@
 //! What a rank runs on. The training loop, data, weights and metrics know a device only by [`Device`].
 
+pub(crate) mod ascend;
 pub(crate) mod cpu;
 
 use crate::comm::Stopped;
@@ -101,6 +102,9 @@ pub(crate) trait Device {
 
     /// Where the time went, if that was asked for.
     fn profile(&self) -> Option<String>;
+
+    /// What a report says of the rank.
+    fn facts(&self) -> serde_json::Value;
 
     /// Gives everything back, when all ranks have come to their end.
     fn close(self: Box<Self>) -> DiagResult<()>;

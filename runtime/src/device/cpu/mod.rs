@@ -166,6 +166,10 @@ impl Device for Cpu<'_> {
         profile.as_ref().map(|profile| profile::table(profile, &self.loaded.plan, &what))
     }
 
+    fn facts(&self) -> serde_json::Value {
+        serde_json::json!({ "rank": self.rank.comm.rank, "threads": self.rank.pool.num_threads() })
+    }
+
     fn close(self: Box<Self>) -> DiagResult<()> {
         Ok(())
     }
