@@ -89,10 +89,10 @@ pub fn load(path: &Path, world_size: u64, device: DeviceKind) -> DiagResult<Load
 fn load_ascend(artifact: &Artifact<'_>, world_size: u64) -> DiagResult<AscendCode> {
     let name = &artifact.manifest.target.name;
     let Some(soc) = Soc::of_name(name) else {
-        let message = format!("the artifact was built for {name}, which --device ascend does not run");
-        return Err(
-            Diag::new("T0608", message).help("rebuild it with `--target Ascend910B3` or your device's name")
-        );
+        let of = if name.starts_with("cpu") { "the CPU" } else { name };
+        return Err(Diag::new("T0608", format!("the artifact was built for {of}")).help(
+            "run it without `--device ascend`, or rebuild it with `--target Ascend910B3` or what your devices are",
+        ));
     };
     Ok(AscendCode { program: artifact.program(world_size)?, kernels: artifact.device_kernels()?, soc })
 }

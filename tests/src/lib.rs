@@ -1,5 +1,6 @@
 //! Tests of the whole workspace, and what they share.
 
+pub mod ascend;
 pub mod decoder;
 pub mod programs;
 pub mod run;

@@ -186,7 +186,8 @@ fn options_that_ask_for_what_is_not_there() {
     let most = u64::MAX.to_string();
     let many = format!("error[T0606]: this artifact has no plan for {most} ranks, only for 1, 2");
     refused(&["--nodes", &most, "--nproc-per-node", "3"], &many, &[]);
-    refused(&["--device", "ascend"], "error[T0701]: this program has no device `ascend`, only `cpu`", &[]);
+    let facts = ["help: run it without `--device ascend`, or rebuild it with `--target Ascend910B3`"];
+    refused(&["--device", "ascend"], "error[T0608]: the artifact was built for the CPU", &facts);
     let steps = "error[T0702]: --steps 5, but the artifact's learning rate schedule has 4";
     refused(&["--steps", "5"], steps, &["--training.steps 5"]);
     let [missing, folder] = ["No such file or directory (os error 2)", "is a directory"];
