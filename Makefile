@@ -1,6 +1,6 @@
 # `make demo` trains a small Llama 3; `make test` checks everything. Both install what is missing first.
 
-.PHONY: setup build demo test fmt clippy bench check-cann-headers clean
+.PHONY: setup build demo test fmt clippy bench check-cann-headers check-ascend-kernels clean
 
 build: setup
 	cargo build --release --workspace
@@ -38,6 +38,11 @@ bench: setup
 # folder (several with spaces between), or else those in the torch-npu wheel, which pip downloads into a cache.
 check-cann-headers:
 	@scripts/check_cann_headers.sh $(CANN_INCLUDE)
+
+# Gives every generated kernel to the vendor's device compiler, which pip downloads into a cache (or which ASCENDNPU_IR=FOLDER, an installed
+# package `ascendnpuir`, holds), and simulates what it makes of small ones.
+check-ascend-kernels: setup
+	@scripts/check_ascend_kernels.sh $(ASCENDNPU_IR)
 
 clean:
 	cargo clean

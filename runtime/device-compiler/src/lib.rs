@@ -4,6 +4,7 @@
 mod process;
 
 use process::{Ended, Files};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -101,7 +102,9 @@ impl DeviceCompiler {
         if !ended.succeeded() {
             let what = format!("{PROGRAM} {}", ended.how());
             return Err(match () {
-                () if ended.output.contains("find hivmc") => at("T0545", format!("{PROGRAM} finds no hivmc")),
+                () if ended.output.contains("External hivmc run fails") => {
+                    at("T0545", format!("{PROGRAM} finds no hivmc"))
+                }
                 () if ended.crashed() => at("T0542", what),
                 () => at("T0541", what),
             });
@@ -122,7 +125,17 @@ impl DeviceCompiler {
             Command::new(&self.program)
         };
         process::check_program(&self.program)?;
+        command.env("PATH", self.search_path());
         process::run(command.args(arguments), &self.program, files, self.limit)
+    }
+
+    /// `PATH` with the program's own folder: it may call others that lie beside it.
+    fn search_path(&self) -> OsString {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let own = self.program.parent().map(Path::to_path_buf);
+        let folders = std::env::split_paths(&path).chain(own);
+        // A folder with a colon in its name cannot be in a search path.
+        std::env::join_paths(folders).unwrap_or(path)
     }
 }
 

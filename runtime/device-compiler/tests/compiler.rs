@@ -71,7 +71,7 @@ fn each_failure_has_its_code() {
     assert_eq!(code("exec sleep 60"), "T0543");
     assert_eq!(code("exit 0"), "T0544");
     assert_eq!(code(&format!("{OUT}: > \"$out\"")), "T0544");
-    assert_eq!(code("echo '[ERROR] Cannot find hivmc' >&2; exit 1"), "T0545");
+    assert_eq!(code("echo 'error: External hivmc run fails' >&2; exit 1"), "T0545");
     let refused = compile("echo note; echo 'error: ub overflow'; exit 1").unwrap_err();
     assert_eq!(refused.notes, ["error: ub overflow"]);
 }

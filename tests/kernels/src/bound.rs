@@ -262,8 +262,9 @@ impl Row<'_> {
         if !self.device.has_fma {
             let product = Self::rounded(a.value * b.value, product_error(a, b), 1.0);
             let sum = self.binary(BinaryFn::Add, product, c);
-            let distance = UNIT * (a.value * b.value).abs();
-            return Bounded { error: sum.error + 3.0 * distance, ..sum };
+            // Rounded twice instead of once.
+            let distance = UNIT * ((a.value * b.value).abs() + sum.value.abs());
+            return Bounded { error: sum.error + 3.0 * distance + TINY, ..sum };
         }
         let exact = f64::from((a.value as f32).mul_add(b.value as f32, c.value as f32));
         Self::rounded(exact, product_error(a, b) + c.error, 1.0)

@@ -89,7 +89,7 @@ fn bounded(kernel: &mut RowKernel, a: ExprId) -> ExprId {
 fn outputs(rng: &mut Rng, kernel: &mut RowKernel, sums_columns: bool, rows: u64) {
     let ranks = kernel.ranks();
     let block_rows = rng.pick(&[1, 2, 4, 1 << 20]);
-    let block_rows = if rows % block_rows == 0 || block_rows > rows { block_rows } else { 1 << 20 };
+    let block_rows = if rows.is_multiple_of(block_rows) || block_rows > rows { block_rows } else { 1 << 20 };
     let last = ranks.len() - 1;
     for k in 0..1 + rng.below(2) as usize {
         let value = ExprId(last.saturating_sub(k) as u32);

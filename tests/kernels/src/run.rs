@@ -71,7 +71,7 @@ impl Trial {
 
     /// Bytes of each output.
     pub fn output_sizes(&self) -> impl Iterator<Item = usize> {
-        self.expected.iter().map(|(dtype, values)| values.len() * dtype.size_bytes() as usize)
+        self.expected.iter().map(|(dtype, values)| values.len() * dtype.size_bytes())
     }
 }
 

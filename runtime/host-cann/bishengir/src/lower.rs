@@ -19,16 +19,19 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Once;
 
-/// From tensors to the LLVM dialect.
+/// From tensors to buffers.
 ///
 /// Results are written to their arguments only at the end, so that an output may share memory with an input whatever the order of the loops.
-/// Elements of bf16 are converted by shifts: the system's libraries need not have the functions LLVM would call.
-const PASSES: &str = "builtin.module(\
+const TO_BUFFERS: &str = "builtin.module(\
 func.func(convert-elementwise-to-linalg,linalg-generalize-named-ops,linalg-fuse-elementwise-ops),\
 canonicalize,cse,eliminate-empty-tensors,empty-tensor-to-alloc-tensor,\
 one-shot-bufferize{bufferize-function-boundaries=true function-boundary-type-conversion=identity-layout-map},\
 buffer-results-to-out-params{modify-public-functions=true},\
-ownership-based-buffer-deallocation,canonicalize,buffer-deallocation-simplification,bufferization-lower-deallocations,cse,canonicalize,\
+ownership-based-buffer-deallocation,canonicalize,buffer-deallocation-simplification,bufferization-lower-deallocations,cse,canonicalize)";
+
+/// From buffers to the LLVM dialect. Elements of bf16 are converted by shifts: the system's libraries need not have the functions LLVM
+/// would call.
+const TO_LLVM: &str = "builtin.module(\
 func.func(convert-linalg-to-loops),expand-strided-metadata,lower-affine,convert-scf-to-cf,\
 convert-math-to-llvm,arith-expand{include-bf16=true},finalize-memref-to-llvm,\
 convert-func-to-llvm{use-bare-ptr-memref-call-conv=true},convert-arith-to-llvm,convert-index-to-llvm,convert-cf-to-llvm,\
@@ -54,12 +57,19 @@ pub(super) fn lower(text: &str, num_blocks: u32) -> Result<(Vec<u8>, Description
         let found = findings.borrow().join("\n");
         if found.is_empty() { what.to_owned() } else { found }
     };
+    let run = |module: &mut Module<'_>, pipeline: &str| {
+        let passes = PassManager::new(&context);
+        utility::parse_pass_pipeline(passes.as_operation_pass_manager(), pipeline)
+            .map_err(|e| e.to_string())?;
+        passes.run(module).map_err(|_| failure("the module cannot be lowered"))
+    };
     let mut module = Module::parse(&context, text).ok_or_else(|| failure("the module does not parse"))?;
     let description = entry::find(&module, num_blocks)?;
     prepare(&context, &module, &description)?;
-    let passes = PassManager::new(&context);
-    utility::parse_pass_pipeline(passes.as_operation_pass_manager(), PASSES).map_err(|e| e.to_string())?;
-    passes.run(&mut module).map_err(|_| failure("the module cannot be lowered"))?;
+    run(&mut module, TO_BUFFERS)?;
+    let text = strided_copies_as_loops(&module.as_operation().to_string());
+    let mut module = Module::parse(&context, &text).ok_or_else(|| failure("the buffers do not parse"))?;
+    run(&mut module, TO_LLVM)?;
     let llvm = Llvm::create();
     let translated = translate(&llvm, &module)?;
     add_entry(&llvm, &translated, &description)?;
@@ -78,6 +88,17 @@ fn prepare(context: &Context, module: &Module<'_>, description: &Description) ->
     let attributes = vec![constant; num_inputs];
     function.set_attribute("arg_attrs", ArrayAttribute::new(context, &attributes).into());
     Ok(())
+}
+
+/// A copy between strided buffers would be a call of a library that kernels do not have.
+fn strided_copies_as_loops(text: &str) -> String {
+    let copy = |line: &str| {
+        let (operands, types) = line.trim().strip_prefix("memref.copy ")?.split_once(" : ")?;
+        let ((from, to), (from_type, to_type)) = (operands.split_once(", ")?, types.split_once(" to ")?);
+        let is_strided = types.contains("strided<");
+        is_strided.then(|| format!("linalg.copy ins({from} : {from_type}) outs({to} : {to_type})\n"))
+    };
+    text.lines().map(|line| copy(line).unwrap_or_else(|| format!("{line}\n"))).collect()
 }
 
 fn translate<'l>(llvm: &'l Llvm, module: &Module<'_>) -> Result<LlvmModule<'l>, String> {

@@ -37,7 +37,7 @@ impl<'a> Writer<'a> {
             Store::Row => self.at(output.value, Rank::Row)?,
             Store::ColSum { .. } => {
                 let full = self.at(output.value, Rank::Full)?;
-                self.body.reduce("arith.addf", ZERO, &full, &[self.shape.block_axis()])
+                self.body.reduce("arith.addf", ZERO, &full, &self.shape.block_axes(self.kernel))
             }
         };
         match output.dtype {
@@ -56,6 +56,8 @@ impl<'a> Writer<'a> {
         let value = match self.kernel.exprs[id.index()] {
             Expr::Const(bits) => self.body.splat(&self.shape.of_rank(rank), bits),
             _ if own == rank => self.compute(id, rank)?,
+            // The compiler of Ascend950 loses the shape of a test per row whose result is broadcast.
+            Expr::SelectEq(..) | Expr::SelectLt(..) if own == Rank::Row => self.compute(id, rank)?,
             _ => {
                 let value = self.at(id, own)?;
                 self.body.broadcast(&value, &self.shape.of_rank(rank), &self.shape.added(own, rank))
@@ -84,7 +86,10 @@ impl<'a> Writer<'a> {
             }
             Expr::SelectEq(a, b, t, o) => self.select("oeq", [a, b, t, o], rank)?,
             Expr::SelectLt(a, b, t, o) => self.select("olt", [a, b, t, o], rank)?,
-            Expr::SwapPairs(_) => return Err(Unfit("swaps neighbour columns".to_owned())),
+            Expr::SwapPairs(a) => {
+                let a = self.at(a, rank)?;
+                if matches!(rank, Rank::Col | Rank::Full) { self.body.swap_pairs(&a) } else { a }
+            }
             Expr::RowSum(a) => self.reduce("arith.addf", ZERO, a)?,
             Expr::RowMax(a) => self.reduce("arith.maximumf", MINUS_INFINITY, a)?,
         })
@@ -105,13 +110,14 @@ impl<'a> Writer<'a> {
     fn load(&mut self, input: u32) -> Result<Value, Unfit> {
         let arg = self.args[input as usize].clone();
         let Input { dtype, access } = self.kernel.inputs[input as usize];
-        let arg = if access == Access::Scalar { self.body.scalar(&arg) } else { arg };
+        // A scalar is converted while it has a dimension: that of Ascend950 fails on integers without.
         let value = match dtype {
             DType::F32 => arg,
             DType::Bf16 => self.body.convert("arith.extf", &arg, "f32"),
             DType::I32 => self.body.convert("arith.sitofp", &arg, "f32"),
         };
         Ok(match access {
+            Access::Scalar => self.body.scalar(&value),
             Access::Table { row_div, row_mod, width } => {
                 let (_, added) = self.shape.table([row_div, row_mod, width]);
                 self.body.broadcast(&value, &self.shape.full(), &added)

@@ -95,9 +95,17 @@ impl Shape {
         (self.rows.len()..self.rows.len() + self.cols.len()).collect()
     }
 
-    /// The dimension along which a block of rows is summed.
-    pub(super) fn block_axis(&self) -> usize {
-        self.rows.len() - 1
+    /// The dimensions along which a block of rows is summed.
+    pub(super) fn block_axes(&self, kernel: &RowKernel) -> Vec<usize> {
+        let rows: u64 = self.rows.iter().product();
+        let first =
+            if kernel.block_rows().is_some_and(|block| block < rows) { self.rows.len() - 1 } else { 0 };
+        (first..self.rows.len()).collect()
+    }
+
+    /// The innermost dimension.
+    pub(super) fn innermost(&self) -> u64 {
+        self.cols.last().copied().unwrap_or(1)
     }
 
     /// Dimensions of a table and which of the domain's it lacks.

@@ -141,6 +141,37 @@ impl Body {
         )
     }
 
+    /// Swaps elements `2i` and `2i + 1` of the last dimension: the device has instructions that take such pairs apart and join them.
+    pub(super) fn swap_pairs(&mut self, a: &Value) -> Value {
+        let (rest, last) = a.dims.split_at(a.dims.len() - 1);
+        let half = [rest, &[last[0] / 2]].concat();
+        let ones = vec!["1"; rest.len()];
+        let place = |parity: &str| {
+            let offsets = [vec!["0"; rest.len()], vec![parity]].concat().join(", ");
+            let sizes = half.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+            let strides = [ones.clone(), vec!["2"]].concat().join(", ");
+            format!("[{offsets}] [{sizes}] [{strides}]")
+        };
+        let half_type = tensor_type(&half, a.element);
+        let [even, odd] = ["0", "1"].map(|parity| {
+            let operation =
+                format!("tensor.extract_slice {}{} : {} to {half_type}", a.name, place(parity), a.ty());
+            self.push(&half, a.element, &operation)
+        });
+        let mut out = self.empty(&a.dims, a.element);
+        for (part, parity) in [(odd, "0"), (even, "1")] {
+            let operation = format!(
+                "tensor.insert_slice {} into {}{} : {half_type} into {}",
+                part.name,
+                out.name,
+                place(parity),
+                out.ty()
+            );
+            out = self.push(&a.dims, a.element, &operation);
+        }
+        out
+    }
+
     /// A tensor of one element without dimensions.
     pub(super) fn scalar(&mut self, a: &Value) -> Value {
         self.push(
