@@ -185,3 +185,47 @@ fn size_does_not_grow_with_ranks() {
     });
     assert!(sizes[1] <= sizes[0] + (1 << 14) && sizes[0] < 2 << 20, "{sizes:?}");
 }
+
+/// A device compiler that says its version, and makes of a kernel what `$in` and `$out` say.
+fn with_compiler(make: &str) -> Folder {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = Folder::with(TINY);
+    let script = format!(
+        "#!/bin/sh\n[ \"$1\" = --version ] && echo 'device compiler 7' && exit 0\nin=$1\n\
+         while [ $# -gt 1 ]; do [ \"$1\" = -o ] && out=$2; shift; done\n{make}\n"
+    );
+    folder.write("compiler", script);
+    let path = folder.path.join("compiler");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    folder
+}
+
+#[test]
+fn a_device_compiler_that_is_there_compiles_at_build() {
+    let folder = with_compiler("(echo object of; cat \"$in\") > \"$out\"");
+    let ran = folder.run_with(BUILD, "./compiler");
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert!(ran.stderr.contains("compiled by device compiler 7"), "{}", ran.stderr);
+    let bytes = folder.read("a.titan");
+    let shown = folder.run("inspect a.titan").stdout;
+    assert!(shown.contains("of MLIR, compiled, "), "{shown}");
+    assert_eq!(folder.run_with(BUILD, "./compiler").code, 0);
+    assert_eq!(folder.read("a.titan"), bytes);
+    assert_ne!(built("").read("a.titan"), bytes);
+    // Operators need no compiler.
+    let operators = folder.run_with(&format!("{BUILD} --ascend-kernels aclnn"), "./missing");
+    assert_eq!(operators.code, 0, "{}", operators.stderr);
+}
+
+#[test]
+fn what_the_device_compiler_says_is_passed_on() {
+    let folder = with_compiler("echo 'kernel.mlir:3:5: error: no such operation' >&2; exit 1");
+    let ran = folder.run_with(BUILD, "./compiler");
+    assert_eq!(ran.code, 1);
+    for part in ["error[T0541]", "no such operation", " for Ascend910B3"] {
+        assert!(ran.stderr.contains(part), "no {part} in {}", ran.stderr);
+    }
+    let missing = folder.run_with(BUILD, "./missing");
+    assert!(missing.code == 1 && missing.stderr.contains("error[T0540]"), "{}", missing.stderr);
+    assert_eq!(folder.files(), ["a.toml", "compiler"]);
+}

@@ -73,9 +73,16 @@ impl Folder {
 
     /// Runs `titanc` with these arguments, split at spaces.
     pub(crate) fn run(&self, args: &str) -> Ran {
+        self.run_with(args, "")
+    }
+
+    /// The same with this device compiler; with none when it is empty, whatever the machine has.
+    pub(crate) fn run_with(&self, args: &str, device_compiler: &str) -> Ran {
         let output = Command::new(env!("CARGO_BIN_EXE_titanc"))
             .args(args.split_whitespace())
             .current_dir(&self.path)
+            .env("TITAN_BISHENGIR", device_compiler)
+            .env("PATH", "/usr/bin:/bin")
             .output()
             .unwrap();
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();

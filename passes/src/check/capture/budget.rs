@@ -2,8 +2,8 @@
 
 use super::collectives::Expansion;
 use crate::check::device::{Findings, parts};
-use titan_ir::Plan;
 use titan_ir::ascend::{Call, Program};
+use titan_ir::{AxisId, Plan};
 
 /// Streams of a device.
 pub const MAX_STREAMS: u64 = 1984;
@@ -25,6 +25,14 @@ pub const TASKS_PER_OPERATOR: u64 = 4;
 /// **Source**: what public inference engines reserve; not documented.
 pub const COMMUNICATOR_STREAMS: u64 = 40;
 const COMMUNICATOR_STREAMS_PER_GRAPH: u64 = 2;
+
+/// One of all ranks, and one per axis that does not hold them all.
+fn num_communicators(plan: &Plan, program: &Program) -> u64 {
+    let world = plan.mesh.num_ranks();
+    let size = |axis: AxisId| plan.mesh.axes.get(axis.index()).map_or(1, |axis| axis.size);
+    let parts = program.comm_axes.iter().filter(|&&axis| size(axis) < world).count() as u64;
+    if program.comm_axes.is_empty() { 0 } else { 1 + parts }
+}
 
 /// Ranks up to which AI CPUs take a stream for each other rank.
 const MAX_AI_CPU_RANKS: u64 = 16;
@@ -50,7 +58,7 @@ impl Usage {
         let mut usage = Self {
             num_graphs: 0,
             num_communicating_graphs: 0,
-            num_streams: COMMUNICATOR_STREAMS * program.comm_axes.len() as u64,
+            num_streams: COMMUNICATOR_STREAMS * num_communicators(plan, program),
             num_events: 0,
             longest_queue: 0,
         };
