@@ -5,19 +5,23 @@
 //!   workspaces belong to the operators of one stream;
 //! * *order*: every pair of accesses to a byte of which one writes is ordered by streams and events (vector clocks);
 //! * [`footprint`]: the calls of an instruction write what it writes, and read what it reads, or scratch that they have written
-//!   themselves; only a single number may stay in scratch for later instructions of the part. Instructions keep the plan's order. So what the buffer check proves of the plan holds for the program.
+//!   themselves; instructions keep the plan's order. So what the buffer check proves of the plan holds for the program;
+//! * [`derived`]: a slot, which later instructions of its part may read, is read only while what it was computed from is unchanged.
 //!
 //! Segments that repeat are walked twice: what holds between the first two microbatches holds between all. A part begins and ends on
 //! stream 0, which the capture check proves, so parts follow each other.
 
 mod access;
+mod derived;
 mod footprint;
+mod intervals;
 mod memory;
 mod regions;
 
 use crate::check::device::{Findings, Site, sites};
 use crate::emit_plan::KernelTable;
 use access::{Access, accesses};
+use derived::Derived;
 use footprint::Footprints;
 use memory::{Clocks, Memory, When, Writer};
 use regions::{Place, Regions};
@@ -55,6 +59,7 @@ pub fn check(
         device_kernels,
         regions,
         memory: Memory::default(),
+        derived: Derived::default(),
         clocks: Clocks::new(usize::from(program.num_streams).max(1)),
         num_parts: 0,
     };
@@ -71,6 +76,7 @@ struct Walk<'a> {
     device_kernels: &'a DeviceKernels,
     regions: Regions,
     memory: Memory,
+    derived: Derived,
     clocks: Clocks,
     /// Parts of the segments and repetitions before.
     num_parts: u32,
@@ -84,10 +90,11 @@ impl Walk<'_> {
         let tensors = self.plan.tensors.iter();
         for tensor in tensors.filter(|t| t.role.is_some_and(|role| role != Role::GradAccum)) {
             let at = self.program.address(tensor.address);
-            self.memory.write(at, tensor.size_bytes, When::START, BY_HOST, &self.clocks);
+            self.memory.write((at, at + tensor.size_bytes), When::START, BY_HOST, &self.clocks);
         }
         for table in &self.program.tables {
-            self.memory.write(table.at, table.fill.size_bytes(), When::START, BY_HOST, &self.clocks);
+            let range = (table.at, table.at + table.fill.size_bytes());
+            self.memory.write(range, When::START, BY_HOST, &self.clocks);
         }
     }
 
@@ -144,8 +151,9 @@ impl Walk<'_> {
             self.read(site, (access, *place), (when, writer), findings);
             footprints.read(site, (access, *place), findings);
         }
+        self.derived.call(&list, &places);
         for (access, place) in list.iter().zip(&places).filter(|(a, _)| a.writes) {
-            let conflict = self.memory.write(access.at, access.len_bytes, when, writer, &self.clocks);
+            let conflict = self.memory.write(access.range(), when, writer, &self.clocks);
             if let Some(conflict) = conflict {
                 let message = format!("{} {}", access.what, conflict.text());
                 findings.at(site, "T0560", &message, ORDER_THEM);
@@ -155,7 +163,7 @@ impl Walk<'_> {
     }
 
     fn place(&self, site: &Site<'_>, access: &Access, findings: &mut Findings<'_>) -> Option<Place> {
-        let (at, end) = (access.at, access.at + access.len_bytes);
+        let (at, end) = access.range();
         let Some(place) = self.regions.place(at, end) else {
             let message =
                 format!("{} is at bytes {at} to {end}, across or outside of all regions", access.what);
@@ -188,7 +196,7 @@ impl Walk<'_> {
         (when, reader): (When, Writer),
         findings: &mut Findings<'_>,
     ) {
-        let seen = self.memory.read(access.at, access.len_bytes, when, &self.clocks);
+        let seen = self.memory.read(access.range(), when, &self.clocks);
         if let Some(conflict) = seen.conflict {
             let message = format!("{} {}", access.what, conflict.text());
             findings.at(site, "T0560", &message, ORDER_THEM);
@@ -201,6 +209,9 @@ impl Walk<'_> {
         } else if place == Some(Place::Slot) && seen.writers.iter().any(|w| w.part != reader.part) {
             let message = format!("{} reads a slot that another part has left", access.what);
             findings.at(site, "T0565", &message, "slots live within one part");
+        } else if place == Some(Place::Slot) && !self.derived.is_current(access) {
+            let message = format!("{} reads a slot computed from memory that has changed since", access.what);
+            findings.at(site, "T0565", &message, "compute it again");
         }
     }
 
@@ -208,7 +219,7 @@ impl Walk<'_> {
     fn guard(&mut self, guard: &[(String, u64)], findings: &mut Findings<'_>) {
         let when = self.clocks.tick(0);
         for (name, at) in guard {
-            let seen = self.memory.read(*at, 4, when, &self.clocks);
+            let seen = self.memory.read((*at, at + 4), when, &self.clocks);
             if seen.conflict.is_some() || !seen.is_whole {
                 let message = format!("guard `{name}` is read before stream 0 knows it is written");
                 findings.whole("T0560", message, ORDER_THEM);

@@ -107,6 +107,24 @@ fn calls_touch_what_their_instruction_touches() {
 }
 
 #[test]
+fn slots_are_computed_again_when_their_source_changes() {
+    let with_slot = |changes: bool| {
+        changed(|program| {
+            program.slots = Region { at: SLOTS, size_bytes: SIZE };
+            let submit = |call, source| Submission { call, stream: 0, source };
+            let mut more = vec![submit(cast(STEP, SCRATCH), 0), submit(cast(SCRATCH, SLOTS), 0)];
+            if changes {
+                more.push(submit(cast(STATE, STEP), 0));
+            }
+            calls(program).push(submit(cast(SLOTS, SCRATCH), 7));
+            calls(program).splice(FORK..FORK, more);
+        })
+    };
+    assert_eq!(with_slot(false), [""; 0]);
+    assert_eq!(with_slot(true), ["T0565", "T0565"]);
+}
+
+#[test]
 fn the_program_does_what_the_plan_does() {
     assert!(changed(|program| drop(calls(program).remove(TAKE))).contains(&"T0566"));
     assert!(changed(|program| calls(program).swap(TAKE, ZERO)).contains(&"T0566"));

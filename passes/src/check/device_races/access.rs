@@ -1,5 +1,6 @@
 //! What a call reads and writes.
 
+use super::intervals::Range;
 use titan_ir::Mesh;
 use titan_ir::ascend::{self, Arg, Call, DeviceKernels, TensorArg};
 use titan_ir::kernel::CollectiveKind;
@@ -19,6 +20,12 @@ pub(super) struct Access {
     pub(super) reads: bool,
     pub(super) writes: bool,
     pub(super) align_bytes: u64,
+}
+
+impl Access {
+    pub(super) fn range(&self) -> Range {
+        (self.at, self.at + self.len_bytes)
+    }
 }
 
 /// All operands.

@@ -1,6 +1,7 @@
 //! The memory an instruction of the plan touches, and what its calls touch of it.
 
 use super::access::Access;
+use super::intervals::Range;
 use super::regions::Place;
 use crate::check::buffers;
 use crate::check::device::{Findings, Site};
@@ -8,9 +9,6 @@ use crate::emit_plan::KernelTable;
 use titan_ir::ascend::{Call, Program};
 use titan_ir::plan::Action;
 use titan_ir::{Diag, Plan};
-
-/// First and last byte of a range, the latter excluded.
-type Range = (u64, u64);
 
 /// What an instruction does.
 #[derive(Debug, Clone, Default)]
@@ -92,7 +90,7 @@ impl<'a> Footprints<'a> {
         findings: &mut Findings<'_>,
     ) {
         let Some(footprint) = self.of_plan(site, place) else { return };
-        let range = (access.at, access.at + access.len_bytes);
+        let range = access.range();
         if !covers(&footprint.reads, range) && !covers(&footprint.writes, range) {
             let message = format!("{} reads memory that its instruction does not", access.what);
             findings.at(site, "T0565", &message, "read operands of the instruction, tables or scratch");
@@ -106,7 +104,7 @@ impl<'a> Footprints<'a> {
         (access, place): (&Access, Option<Place>),
         findings: &mut Findings<'_>,
     ) {
-        let range = (access.at, access.at + access.len_bytes);
+        let range = access.range();
         let Some(footprint) = self.of_plan(site, place) else { return };
         if covers(&footprint.writes, range) {
             self.all[site.submission.source as usize].written.push(range);

@@ -1,5 +1,6 @@
 //! Bytes of the arena: who wrote them last, who has read them since; and what each stream knows of the others.
 
+use super::intervals::{Intervals, Range};
 use std::collections::BTreeMap;
 
 /// A call: its stream, and its number there from 1. Number 0 is before everything.
@@ -62,10 +63,9 @@ impl Clocks {
     }
 }
 
-/// Bytes that share a history.
+/// What happened to bytes.
 #[derive(Debug, Clone)]
-struct Piece {
-    end: u64,
+struct History {
     written: When,
     writer: Writer,
     /// The last read of each stream.
@@ -103,25 +103,24 @@ pub(super) struct Seen {
 /// The arena.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
-    pieces: BTreeMap<u64, Piece>,
+    bytes: Intervals<History>,
 }
 
 impl Memory {
     /// Reads bytes.
-    pub(super) fn read(&mut self, at: u64, len_bytes: u64, when: When, clocks: &Clocks) -> Seen {
-        self.cut(at, len_bytes);
-        let (mut next, end) = (at, at + len_bytes);
+    pub(super) fn read(&mut self, range: Range, when: When, clocks: &Clocks) -> Seen {
+        let (mut next, end) = range;
         let mut seen = Seen { conflict: None, is_whole: true, writers: Vec::new() };
-        for (&start, piece) in self.pieces.range_mut(at..end) {
+        for ((start, end), history) in self.bytes.within(range) {
             seen.is_whole &= start == next;
-            next = piece.end;
-            if !clocks.knows(when, piece.written) {
+            next = end;
+            if !clocks.knows(when, history.written) {
                 seen.conflict = Some(Conflict::WriteInFlight);
             }
-            piece.reads.retain(|read| read.stream != when.stream);
-            piece.reads.push(when);
-            if seen.writers.last() != Some(&piece.writer) {
-                seen.writers.push(piece.writer);
+            history.reads.retain(|read| read.stream != when.stream);
+            history.reads.push(when);
+            if seen.writers.last() != Some(&history.writer) {
+                seen.writers.push(history.writer);
             }
         }
         seen.is_whole &= next >= end;
@@ -131,39 +130,20 @@ impl Memory {
     /// Writes bytes.
     pub(super) fn write(
         &mut self,
-        at: u64,
-        len_bytes: u64,
+        range: Range,
         when: When,
         writer: Writer,
         clocks: &Clocks,
     ) -> Option<Conflict> {
-        self.cut(at, len_bytes);
-        let end = at + len_bytes;
         let mut conflict = None;
-        for piece in self.pieces.range(at..end).map(|(_, piece)| piece) {
-            if !clocks.knows(when, piece.written) {
+        for (_, history) in self.bytes.touching(range) {
+            if !clocks.knows(when, history.written) {
                 conflict = Some(Conflict::WriteInFlight);
-            } else if piece.reads.iter().any(|&read| !clocks.knows(when, read)) {
+            } else if history.reads.iter().any(|&read| !clocks.knows(when, read)) {
                 conflict = Some(Conflict::ReadInFlight);
             }
         }
-        let old: Vec<u64> = self.pieces.range(at..end).map(|(&start, _)| start).collect();
-        old.iter().for_each(|start| drop(self.pieces.remove(start)));
-        if len_bytes > 0 {
-            self.pieces.insert(at, Piece { end, written: when, writer, reads: Vec::new() });
-        }
+        self.bytes.set(range, History { written: when, writer, reads: Vec::new() });
         conflict
-    }
-
-    /// Makes pieces begin and end where the range does.
-    fn cut(&mut self, at: u64, len_bytes: u64) {
-        for at in [at, at + len_bytes] {
-            let Some((&start, piece)) = self.pieces.range_mut(..at).next_back() else { continue };
-            if start < at && piece.end > at {
-                let rest = piece.clone();
-                piece.end = at;
-                self.pieces.insert(at, rest);
-            }
-        }
     }
 }
