@@ -1,9 +1,11 @@
 //! A small Llama 3 on one rank: the training step as operators and as kernels, against the f64 evaluator.
 
 use crate::lowered::{Lowered, STYLES, fuse, lower_plan, soc};
+use crate::ranks::Order;
 use std::collections::BTreeMap;
 use titan_ir::ascend::{Call, Soc};
-use titan_ir::eval::EvalMode;
+use titan_ir::eval::{EvalMode, shard};
+use titan_ir::plan::PlanTensor;
 use titan_ir::{DType, Mesh, Module, Role};
 use titan_passes::accumulate::Accumulate;
 use titan_passes::autodiff::Autodiff;
@@ -31,6 +33,11 @@ fn traced_8b() -> Module {
 }
 
 fn traced(compute: DType) -> Module {
+    traced_on([1, 1], 2, compute)
+}
+
+/// A small model on a mesh of replicas and shards.
+fn traced_on([replicas, shards]: [u64; 2], batch: u64, compute: DType) -> Module {
     let registry = Registry::builtin();
     let llama3 = registry.get("llama3").unwrap();
     let mut args = llama3.flavor_args("debugmodel").unwrap();
@@ -45,8 +52,8 @@ fn traced(compute: DType) -> Module {
     for (name, value) in sizes {
         args.insert(name.to_owned(), value.into());
     }
-    let mesh = Mesh::new(&[("dp_replicate", 1), ("dp_shard", 1)]);
-    llama3.trace(&args, TraceOptions { mesh, batch: 2, seq_len: 12, compute }).unwrap().module
+    let mesh = Mesh::new(&[("dp_replicate", replicas), ("dp_shard", shards)]);
+    llama3.trace(&args, TraceOptions { mesh, batch, seq_len: 12, compute }).unwrap().module
 }
 
 fn optimizer() -> Optimizer {
@@ -135,6 +142,32 @@ fn a_step_of_llama3_gives_the_evaluators_loss_gradient_norm_and_weights() {
                     "{compute} {style:?}: {} is off by {off} of {moved}",
                     tensor.name
                 );
+            }
+        }
+    }
+}
+
+#[test]
+fn ranks_together_take_the_step_of_one_whenever_communication_runs() {
+    for sizes in [[1, 2], [2, 2], [1, 3]] {
+        let module = traced_on(sizes, 6 * sizes[0], DType::F32);
+        let state = sample_state(&module.funcs[0], VOCAB);
+        let (outputs, after) = expected(&module, 1, &state);
+        let before = after_with(&state, &after);
+        for style in STYLES {
+            let lowered = lowered(&module, 1, style, soc());
+            assert!(lowered.program.num_streams == 2 && !lowered.program.comm_axes.is_empty());
+            let value = |tensor: &PlanTensor, rank: u64| match before.get(&tensor.name) {
+                Some(whole) => shard(whole, &tensor.layout, &lowered.plan.mesh, rank).data,
+                None => vec![0.0; tensor.local_dims.iter().product::<u64>() as usize],
+            };
+            let [late, early] = [Order::Late, Order::Early].map(|order| lowered.run_ranks(order, value));
+            assert_eq!(late, early, "{sizes:?} {style:?}: the order of streams matters");
+            for results in &late {
+                for name in ["loss", "grad_norm"] {
+                    let (a, e) = (results[name][0], outputs[name].data[0]);
+                    assert!((a - e).abs() <= 1e-4 * e.abs(), "{sizes:?} {style:?}: {name} is {a} not {e}");
+                }
             }
         }
     }

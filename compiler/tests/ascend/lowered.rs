@@ -1,11 +1,11 @@
 //! From a function to a program, in either style.
 
-use crate::machine;
 use crate::memory::Memory;
+use crate::ranks::{self, Order};
 use std::collections::BTreeMap;
 use titan_ir::ascend::{Access, DeviceKernels, Element, Program, Soc, TensorArg};
 use titan_ir::kernel::RowKernel;
-use titan_ir::plan::Plan;
+use titan_ir::plan::{Plan, PlanTensor};
 use titan_ir::{Mesh, Module, Stage};
 use titan_passes::emit_plan::{KernelTable, emit};
 use titan_passes::fuse::Fuse;
@@ -65,19 +65,36 @@ pub(crate) fn module(func: titan_ir::Func) -> Module {
 }
 
 impl Lowered {
-    fn view(&self, tensor: &titan_ir::plan::PlanTensor) -> TensorArg {
+    fn view(&self, tensor: &PlanTensor) -> TensorArg {
         let at = self.program.address(tensor.address);
         TensorArg::contiguous(Element::from(tensor.dtype), &tensor.local_dims, at, Access::Update)
     }
 
-    /// Runs one step on these states and inputs; gives all named tensors after it.
+    /// Runs one step of one rank on these states and inputs; gives all named tensors after it.
     pub(crate) fn run(&self, values: &BTreeMap<String, Vec<f64>>) -> BTreeMap<String, Vec<f64>> {
-        let mut memory = Memory::new(self.program.arena_bytes);
-        for tensor in self.plan.tensors.iter().filter(|t| t.role.is_some()) {
-            memory.write(&self.view(tensor), &values[&tensor.name]);
-        }
-        machine::run(&self.program, &self.kernels, self.soc, &mut memory);
-        self.plan.tensors.iter().map(|t| (t.name.clone(), memory.read(&self.view(t)))).collect()
+        self.run_ranks(Order::Late, |tensor, _| values[&tensor.name].clone()).remove(0)
+    }
+
+    /// Runs one step on all ranks; gives all named tensors of each after it.
+    pub(crate) fn run_ranks(
+        &self,
+        order: Order,
+        value: impl Fn(&PlanTensor, u64) -> Vec<f64>,
+    ) -> Vec<BTreeMap<String, Vec<f64>>> {
+        let memory = |rank| {
+            let mut memory = Memory::new(self.program.arena_bytes);
+            for tensor in self.plan.tensors.iter().filter(|t| t.role.is_some()) {
+                memory.write(&self.view(tensor), &value(tensor, rank));
+            }
+            memory
+        };
+        let mesh = &self.plan.mesh;
+        let mut memories: Vec<Memory> = (0..mesh.num_ranks()).map(memory).collect();
+        ranks::run(&self.program, &self.kernels, self.soc, mesh, order, &mut memories);
+        let results = |memory: &Memory| {
+            self.plan.tensors.iter().map(|t| (t.name.clone(), memory.read(&self.view(t)))).collect()
+        };
+        memories.iter().map(results).collect()
     }
 
     /// How often the program calls each operator.

@@ -1,10 +1,8 @@
-//! Executes a program of one rank.
+//! Executes the calls of one rank.
 
 use crate::memory::Memory;
 use crate::operators;
-use titan_ir::ascend::{
-    Access, Arg, Call, DeviceKernels, Element, Family, Program, Soc, TableFill, TensorArg,
-};
+use titan_ir::ascend::{Access, Arg, Call, DeviceKernels, Element, Family, Soc, TableFill, TensorArg};
 use titan_ir::kernel::Cols;
 use titan_ir::kernel::eval::eval_row;
 
@@ -76,26 +74,8 @@ impl Operands<'_> {
     }
 }
 
-/// Runs a program of one rank once.
-pub(crate) fn run(program: &Program, kernels: &DeviceKernels, soc: &Soc, memory: &mut Memory) {
-    for table in &program.tables {
-        fill(memory, table.at, &table.fill);
-    }
-    for segment in &program.segments {
-        for _ in 0..segment.repeat {
-            for part in &segment.parts {
-                part.submissions.iter().for_each(|s| call(&s.call, kernels, soc, memory));
-                for (name, at) in &part.guard {
-                    let value = memory.read(&TensorArg::contiguous(Element::F32, &[], *at, Access::Read))[0];
-                    assert!(value.is_finite(), "{name} is {value}");
-                }
-            }
-        }
-    }
-}
-
 /// Writes a table.
-fn fill(memory: &mut Memory, at: u64, fill: &TableFill) {
+pub(crate) fn fill(memory: &mut Memory, at: u64, fill: &TableFill) {
     let (element, values): (Element, Vec<f64>) = match *fill {
         TableFill::UpperTriangle { rows, cols } => {
             let above = |i: u64| f64::from(u8::from(i % cols > i / cols));
@@ -109,7 +89,8 @@ fn fill(memory: &mut Memory, at: u64, fill: &TableFill) {
     memory.write(&TensorArg::contiguous(element, &[values.len() as u64], at, Access::Write), &values);
 }
 
-fn call(call: &Call, kernels: &DeviceKernels, soc: &Soc, memory: &mut Memory) {
+/// Runs a call that concerns no other rank.
+pub(crate) fn call(call: &Call, kernels: &DeviceKernels, soc: &Soc, memory: &mut Memory) {
     match call {
         Call::Operator { name, args } => {
             check_overlap(name, args);
@@ -125,7 +106,7 @@ fn call(call: &Call, kernels: &DeviceKernels, soc: &Soc, memory: &mut Memory) {
             memory.bytes[*dst as usize..(dst + size_bytes) as usize].fill(0);
         }
         Call::Record { .. } | Call::Wait { .. } => {}
-        Call::Collective { .. } | Call::RankSlice { .. } => panic!("one rank has nobody to talk to"),
+        Call::Collective { .. } | Call::RankSlice { .. } => panic!("other ranks are concerned"),
     }
 }
 

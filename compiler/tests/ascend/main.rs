@@ -14,4 +14,5 @@ mod memory;
 mod operators;
 mod ops;
 mod random;
+mod ranks;
 mod signatures;

@@ -3,13 +3,13 @@
 use crate::generate::generate;
 use crate::image::Case;
 use crate::lowered::soc;
-use crate::machine;
 use crate::memory::Memory;
-use titan_ir::DType;
+use crate::ranks::{self, Order};
 use titan_ir::ascend::{Access as Use, Element, TensorArg};
 use titan_ir::kernel::eval::eval_row;
 use titan_ir::kernel::{Access, BinaryFn, Cols, Expr, ExprId, RowKernel, Store};
 use titan_ir::plan::{Action, Address, Arena, Domain, Instr, Plan, Segment};
+use titan_ir::{DType, Mesh};
 use titanc::codegen::ascend::{self, KernelStyle, Options};
 
 /// The kernel with `a * b + c` rounded twice: operators do.
@@ -98,7 +98,8 @@ fn check(seed: u64, case: &Case, scratch_bytes: u64) -> usize {
     for ((input, data), at) in case.kernel.inputs.iter().zip(&case.inputs).zip(&offsets) {
         memory.write(&view(input.dtype, data.len(), program.step.at + at), data);
     }
-    machine::run(&program, &table.into_kernels(), soc(), &mut memory);
+    let memories = std::slice::from_mut(&mut memory);
+    ranks::run(&program, &table.into_kernels(), soc(), &Mesh::default(), Order::Late, memories);
 
     let kernel = without_fma(&case.kernel);
     let slices: Vec<&[f64]> = case.inputs.iter().map(Vec::as_slice).collect();

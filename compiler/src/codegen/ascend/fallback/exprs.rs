@@ -1,13 +1,12 @@
 //! The expressions of one window.
 
-use super::{Cut, Window, pairs, table};
+use super::{Cut, Window};
 use crate::codegen::ascend::emitter::Emitter;
 use crate::codegen::ascend::launch::Launch;
-use crate::codegen::ascend::native::{cast, dense};
-use crate::codegen::ascend::operators;
-use titan_ir::ascend::{Arg, Element, TableFill, TensorArg};
-use titan_ir::kernel::{Access, BinaryFn, Expr, ExprId, Store, UnaryFn};
-use titan_ir::{DType, Diag, DiagResult, ice};
+use crate::codegen::ascend::native::cast;
+use titan_ir::ascend::{Arg, Element, TensorArg};
+use titan_ir::kernel::{Expr, ExprId, Store};
+use titan_ir::{DType, DiagResult, ice};
 
 /// The value of an expression in a window.
 #[derive(Debug, Clone)]
@@ -22,8 +21,8 @@ pub(super) enum Value {
 #[derive(Debug, Clone)]
 pub(super) struct Held {
     pub(super) value: Value,
-    wide: Option<TensorArg>,
-    owned: Vec<TensorArg>,
+    pub(super) wide: Option<TensorArg>,
+    pub(super) owned: Vec<TensorArg>,
 }
 
 /// The operators of one window.
@@ -105,7 +104,7 @@ impl<'a, 'b, 'c> Sequence<'a, 'b, 'c> {
     }
 
     /// A tensor for the value of expression `k`: the output it is stored to, if that is all there is to do, else scratch.
-    fn result(&mut self, k: usize, element: Element, dims: &[u64]) -> Held {
+    pub(super) fn result(&mut self, k: usize, element: Element, dims: &[u64]) -> Held {
         let outputs = &self.launch.kernel.outputs;
         let direct = (0..outputs.len()).find(|&o| {
             outputs[o].value.index() == k
@@ -135,7 +134,7 @@ impl<'a, 'b, 'c> Sequence<'a, 'b, 'c> {
     }
 
     /// The value as it is in memory.
-    fn native(&mut self, id: ExprId) -> TensorArg {
+    pub(super) fn native(&mut self, id: ExprId) -> TensorArg {
         match self.held(id).value.clone() {
             Value::Tensor(tensor) => tensor,
             Value::Const(value) => self.e.constant(value, 2),
@@ -166,7 +165,7 @@ impl<'a, 'b, 'c> Sequence<'a, 'b, 'c> {
         if native.element == Element::I32 { self.wide(id) } else { native }
     }
 
-    fn constant(&self, id: ExprId) -> Option<f32> {
+    pub(super) fn constant(&self, id: ExprId) -> Option<f32> {
         match self.held(id).value {
             Value::Const(value) => Some(value),
             Value::Tensor(_) => None,
@@ -197,7 +196,7 @@ impl<'a, 'b, 'c> Sequence<'a, 'b, 'c> {
     }
 
     /// The value of another expression.
-    fn same(&mut self, k: usize, a: ExprId) -> Held {
+    pub(super) fn same(&mut self, k: usize, a: ExprId) -> Held {
         self.same_as[k] = Some(a.index());
         let mut owner = Some(a.index());
         while let Some(a) = owner {
@@ -205,66 +204,6 @@ impl<'a, 'b, 'c> Sequence<'a, 'b, 'c> {
             owner = self.same_as[a];
         }
         Held { owned: Vec::new(), ..self.held(a).clone() }
-    }
-
-    /// An input, without moving anything where its addresses are a view.
-    fn load(&mut self, k: usize, input: usize) -> DiagResult<Held> {
-        let Window { first, rows, cols, at, .. } = self.window;
-        let spec = &self.launch.kernel.inputs[input];
-        let size = spec.dtype.size_bytes() as u64;
-        let base = self.launch.args[input];
-        let flat = !matches!(self.cut, Cut::Rows { .. });
-        let view = |dims: [u64; 2], skip: u64| dense(spec.dtype, &dims, base + skip * size);
-        let view = match spec.access {
-            Access::Full => view([rows, cols], at),
-            Access::Col | Access::Gather { .. } if flat => view([rows, cols], at),
-            Access::Col => view([1, cols], 0),
-            Access::Row => view([rows, 1], first),
-            Access::Scalar => view([1, 1], 0),
-            Access::Gather { ids, num } => return Ok(self.gather(k, base, spec.dtype, ids as usize, num)),
-            Access::Table { .. } if flat => {
-                let message = "a kernel reads a table of rows over a flat domain";
-                return Err(Diag::new("T0530", message));
-            }
-            Access::Table { row_div, row_mod, width } => {
-                let held = self.result(k, spec.dtype.into(), &[rows, cols]);
-                if let Value::Tensor(to) = &held.value {
-                    let table = dense(spec.dtype, &[row_mod, width], base);
-                    table::expand(self.e, &table, row_div, first, to);
-                }
-                return Ok(held);
-            }
-            Access::Tile => ice!("a tile outside of a contraction"),
-        };
-        Ok(Held { value: Value::Tensor(view), wide: None, owned: Vec::new() })
-    }
-
-    /// Rows of a table by number.
-    fn gather(&mut self, k: usize, base: u64, dtype: DType, ids: usize, num: u64) -> Held {
-        let Window { first, rows, cols, .. } = self.window;
-        let (num_ids, skip) = match self.launch.kernel.inputs[ids].access {
-            Access::Row => (rows, first),
-            _ => (1, 0),
-        };
-        let ids_r = dense(DType::I32, &[num_ids], self.launch.args[ids] + skip * 4);
-        let table_vc = dense(dtype, &[num, cols], base);
-        let held = self.result(k, dtype.into(), &[num_ids, cols]);
-        self.operator("aclnnEmbedding", vec![Arg::Tensor(table_vc), Arg::Tensor(ids_r)], &held);
-        held
-    }
-
-    fn col_index(&mut self, k: usize) -> Held {
-        let Window { rows, cols, at, .. } = self.window;
-        if matches!(self.cut, Cut::Rows { .. }) {
-            let at = self.e.table(TableFill::Iota { len: cols });
-            let value = Value::Tensor(dense(Element::F32, &[1, cols], at));
-            return Held { value, wide: None, owned: Vec::new() };
-        }
-        let table = self.e.table(TableFill::Iota { len: rows * cols });
-        let iota = dense(Element::F32, &[rows, cols], table);
-        let held = self.result(k, Element::F32, &[rows, cols]);
-        self.with_scalar("aclnnAdds", iota, at as f32, &held);
-        held
     }
 
     /// Appends an operator whose last argument is the result.
@@ -275,148 +214,12 @@ impl<'a, 'b, 'c> Sequence<'a, 'b, 'c> {
     }
 
     /// `x + s`, `x * s` or `x / s`.
-    fn with_scalar(&mut self, name: &str, x: TensorArg, scalar: f32, result: &Held) {
+    pub(super) fn with_scalar(&mut self, name: &str, x: TensorArg, scalar: f32, result: &Held) {
         let number = |x: f32| Arg::Scalar(Element::F32, f64::from(x));
         let mut args = vec![Arg::Tensor(x), number(scalar)];
         args.extend((name == "aclnnAdds").then(|| number(1.0)));
         self.operator(name, args, result);
     }
-
-    fn unary(&mut self, k: usize, f: UnaryFn, a: ExprId) -> Held {
-        let name = match f {
-            UnaryFn::Neg => "aclnnNeg",
-            UnaryFn::Exp => "aclnnExp",
-            UnaryFn::Log => "aclnnLog",
-            UnaryFn::Sqrt => "aclnnSqrt",
-            UnaryFn::Rsqrt => "aclnnRsqrt",
-            UnaryFn::Sigmoid => "aclnnSigmoid",
-            UnaryFn::RoundBf16 => return self.round(k, a),
-        };
-        let x = self.wide(a);
-        let held = self.result(k, Element::F32, &x.dims);
-        self.operator(name, vec![Arg::Tensor(x)], &held);
-        held
-    }
-
-    fn round(&mut self, k: usize, a: ExprId) -> Held {
-        if let Some(value) = self.constant(a) {
-            let rounded = DType::Bf16.round(f64::from(value)) as f32;
-            return Held { value: Value::Const(rounded), wide: None, owned: Vec::new() };
-        }
-        let x = self.native(a);
-        if x.element == Element::Bf16 {
-            return self.same(k, a);
-        }
-        let held = self.result(k, Element::Bf16, &x.dims);
-        self.operator("aclnnCast", vec![Arg::Tensor(x), Arg::Type(Element::Bf16)], &held);
-        held
-    }
-
-    fn binary(&mut self, k: usize, f: BinaryFn, a: ExprId, b: ExprId) -> Held {
-        let scalar = match (f, self.constant(a), self.constant(b)) {
-            (_, Some(_), Some(_)) => None,
-            (BinaryFn::Add, None, Some(c)) => Some(("aclnnAdds", a, c)),
-            (BinaryFn::Add, Some(c), None) => Some(("aclnnAdds", b, c)),
-            (BinaryFn::Sub, None, Some(c)) => Some(("aclnnAdds", a, -c)),
-            (BinaryFn::Mul, None, Some(c)) => Some(("aclnnMuls", a, c)),
-            (BinaryFn::Mul, Some(c), None) => Some(("aclnnMuls", b, c)),
-            (BinaryFn::Div, None, Some(c)) => Some(("aclnnDivs", a, c)),
-            _ => None,
-        };
-        if let Some((name, x, c)) = scalar {
-            let x = self.wide(x);
-            let held = self.result(k, Element::F32, &x.dims);
-            self.with_scalar(name, x, c, &held);
-            return held;
-        }
-        let (x, y) = (self.wide(a), self.wide(b));
-        let held = self.result(k, Element::F32, &joined(&[&x, &y]));
-        let mut args = vec![Arg::Tensor(x), Arg::Tensor(y)];
-        if matches!(f, BinaryFn::Add | BinaryFn::Sub) {
-            args.push(Arg::Scalar(Element::F32, 1.0));
-        }
-        self.operator(operators::binary(f), args, &held);
-        held
-    }
-
-    /// `a * b + c`; with a constant factor one operator.
-    fn fma(&mut self, k: usize, a: ExprId, b: ExprId, c: ExprId) -> Held {
-        let factor = match (self.constant(a), self.constant(b)) {
-            (Some(factor), None) => Some((b, factor)),
-            (None, Some(factor)) => Some((a, factor)),
-            _ => None,
-        };
-        if let (Some((x, factor)), None) = (factor, self.constant(c)) {
-            let (x, y) = (self.wide(x), self.wide(c));
-            let held = self.result(k, Element::F32, &joined(&[&x, &y]));
-            let factor = Arg::Scalar(Element::F32, f64::from(factor));
-            self.operator("aclnnAdd", vec![Arg::Tensor(y), Arg::Tensor(x), factor], &held);
-            return held;
-        }
-        let (x, y) = (self.wide(a), self.wide(b));
-        let product = self.e.temp(Element::F32, &joined(&[&x, &y]));
-        let args = vec![Arg::Tensor(x), Arg::Tensor(y), Arg::Tensor(product.clone())];
-        self.e.operator("aclnnMul", args);
-        let held = if let Some(c) = self.constant(c) {
-            let held = self.result(k, Element::F32, &product.dims);
-            self.with_scalar("aclnnAdds", product.clone(), c, &held);
-            held
-        } else {
-            let z = self.wide(c);
-            let held = self.result(k, Element::F32, &joined(&[&product, &z]));
-            let one = Arg::Scalar(Element::F32, 1.0);
-            self.operator("aclnnAdd", vec![Arg::Tensor(product.clone()), Arg::Tensor(z), one], &held);
-            held
-        };
-        self.e.free(&product);
-        held
-    }
-
-    fn select(&mut self, k: usize, compare: &str, [a, b, then, other]: [ExprId; 4]) -> Held {
-        let (x, y) = (self.wide(a), self.wide(b));
-        let condition = self.e.temp(Element::Bool, &joined(&[&x, &y]));
-        let args = vec![Arg::Tensor(x), Arg::Tensor(y), Arg::Tensor(condition.clone())];
-        self.e.operator(compare, args);
-        let (then, other) = (self.wide(then), self.wide(other));
-        let held = self.result(k, Element::F32, &joined(&[&condition, &then, &other]));
-        let args = vec![Arg::Tensor(condition.clone()), Arg::Tensor(then), Arg::Tensor(other)];
-        self.operator("aclnnSWhere", args, &held);
-        self.e.free(&condition);
-        held
-    }
-
-    fn swap_pairs(&mut self, k: usize, x: TensorArg) -> Held {
-        let held = self.result(k, x.element, &x.dims);
-        if let Value::Tensor(to) = &held.value {
-            pairs::swap(self.e, &x, to);
-        }
-        held
-    }
-
-    fn row_sum(&mut self, k: usize, a: ExprId) -> Held {
-        let x = self.real(a);
-        let held = self.result(k, Element::F32, &[x.dims[0], 1]);
-        if x.dims[1] != self.window.cols {
-            // A value per row, added up once per column.
-            let x = self.wide(a);
-            self.with_scalar("aclnnMuls", x, self.window.cols as f32, &held);
-            return held;
-        }
-        let args = vec![Arg::Tensor(x), Arg::Ints(vec![1]), Arg::Bool(true), Arg::Type(Element::F32)];
-        self.operator("aclnnReduceSum", args, &held);
-        held
-    }
-
-    fn row_max(&mut self, k: usize, x: TensorArg) -> Held {
-        let held = self.result(k, x.element, &[x.dims[0], 1]);
-        self.operator("aclnnAmax", vec![Arg::Tensor(x), Arg::Ints(vec![1]), Arg::Bool(true)], &held);
-        held
-    }
-}
-
-/// The dimensions of a function of tensors of two dimensions.
-fn joined(tensors: &[&TensorArg]) -> Vec<u64> {
-    (0..2).map(|i| tensors.iter().map(|t| t.dims[i]).max().unwrap_or(1)).collect()
 }
 
 /// Per output whether it shares memory with an input.

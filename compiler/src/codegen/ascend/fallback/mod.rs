@@ -6,6 +6,8 @@
 //! when all of the window has been read.
 
 mod exprs;
+mod functions;
+mod loads;
 mod pairs;
 mod store;
 mod table;
