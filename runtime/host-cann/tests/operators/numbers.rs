@@ -103,7 +103,8 @@ fn fault(wanted: &Wanted) -> Option<String> {
     let is_off = |(got, want): (&f64, &f64)| {
         let same = got == want || (got.is_nan() && want.is_nan());
         let bound = wanted.tolerance * want.abs().max(scale).max(1e-6);
-        !same && !((got - want).abs() <= bound)
+        let is_near = (got - want).abs() <= bound;
+        !same && !is_near
     };
     let at = got.iter().zip(&wanted.values).position(is_off)?;
     Some(format!("{} element {at}: {} for {}", wanted.tensor.dtype, got[at], wanted.values[at]))

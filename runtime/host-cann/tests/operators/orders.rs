@@ -16,6 +16,9 @@ fn uneven(len: usize) -> Vec<f64> {
     (0..len).map(value).collect()
 }
 
+/// A run of an operator.
+type Once = fn() -> Vec<f64>;
+
 /// How many different results ten runs give.
 fn num_results(deterministic: bool, once: impl Fn() -> Vec<f64>) -> usize {
     // SAFETY: no pointers.
@@ -89,7 +92,7 @@ fn attention_grad() -> Vec<f64> {
 
 #[test]
 fn sums_without_a_promised_order_differ_and_deterministic_ones_do_not() {
-    let cases: [(&str, fn() -> Vec<f64>); 5] = [
+    let cases: [(&str, Once); 5] = [
         ("RmsNormGrad", rms_norm_grad),
         ("EmbeddingDenseBackward", embedding_dense_backward),
         ("ScatterAdd", scatter_add),
