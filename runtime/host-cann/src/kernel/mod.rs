@@ -11,6 +11,7 @@ use crate::state::Runtime;
 use ascend_rs_sys::types::*;
 use container::Container;
 use std::ffi::{CStr, CString, c_void};
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::Arc;
 
 /// What a kernel does with an argument.
@@ -35,6 +36,8 @@ pub(crate) struct Code {
     library: *mut c_void,
     entry: unsafe extern "C" fn(*mut *mut c_void),
     signature: Signature,
+    /// Open as long as the library: the loader tells libraries apart by their names, and this one's is that of the descriptor.
+    _file: OwnedFd,
 }
 
 // SAFETY: the handle is only closed, once, by whoever drops it; the entry may be called on any thread.
@@ -131,14 +134,17 @@ fn open(container: Container<'_>) -> Result<Code, Fault> {
     let fail = |what: &str| Fault::parameter(format!("the kernel binary does not load: {what}"));
     // SAFETY: the name is a text that ends with zero.
     let fd = unsafe { libc::memfd_create(c"kernel".as_ptr(), libc::MFD_CLOEXEC) };
+    if fd < 0 {
+        return Err(fail("there is no memory for a file"));
+    }
+    // SAFETY: just opened, and nobody else's.
+    let file = unsafe { OwnedFd::from_raw_fd(fd) };
     let path = CString::new(format!("/proc/self/fd/{fd}")).map_err(|_| fail("its path"))?;
     let elf = container.elf;
     // SAFETY: the bytes are those of the slice.
     let written = unsafe { libc::write(fd, elf.as_ptr().cast(), elf.len()) };
     // SAFETY: loading a binary runs what is in it, which is what the caller asked for.
     let library = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-    // SAFETY: the file is ours; the mapping of the library outlives it.
-    unsafe { libc::close(fd) };
     if written != elf.len() as isize || library.is_null() {
         // SAFETY: the text of the last failure on this thread, if there was one.
         let text = unsafe { libc::dlerror() };
@@ -159,5 +165,5 @@ fn open(container: Container<'_>) -> Result<Code, Fault> {
     }
     // SAFETY: the container's format says that its symbol has this type.
     let entry = unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut *mut c_void)>(entry) };
-    Ok(Code { library, entry, signature })
+    Ok(Code { library, entry, signature, _file: file })
 }
