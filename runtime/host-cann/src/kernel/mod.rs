@@ -11,7 +11,9 @@ use crate::state::Runtime;
 use ascend_rs_sys::types::*;
 use container::Container;
 use std::ffi::{CStr, CString, c_void};
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::FromRawFd;
 use std::sync::Arc;
 
 /// What a kernel does with an argument.
@@ -36,8 +38,8 @@ pub(crate) struct Code {
     library: *mut c_void,
     entry: unsafe extern "C" fn(*mut *mut c_void),
     signature: Signature,
-    /// Open as long as the library: the loader tells libraries apart by their names, and this one's is that of the descriptor.
-    _file: OwnedFd,
+    /// Kept open: the loader takes two files with one path for the same, and this one's path is its descriptor.
+    _file: File,
 }
 
 // SAFETY: the handle is only closed, once, by whoever drops it; the entry may be called on any thread.
@@ -135,24 +137,17 @@ fn open(container: Container<'_>) -> Result<Code, Fault> {
     // SAFETY: the name is a text that ends with zero.
     let fd = unsafe { libc::memfd_create(c"kernel".as_ptr(), libc::MFD_CLOEXEC) };
     if fd < 0 {
-        return Err(fail("there is no memory for a file"));
+        return Err(fail(&io::Error::last_os_error().to_string()));
     }
-    // SAFETY: just opened, and nobody else's.
-    let file = unsafe { OwnedFd::from_raw_fd(fd) };
+    // SAFETY: the descriptor is new and nobody else's.
+    let mut file = unsafe { File::from_raw_fd(fd) };
+    file.write_all(container.elf).map_err(|error| fail(&error.to_string()))?;
     let path = CString::new(format!("/proc/self/fd/{fd}")).map_err(|_| fail("its path"))?;
-    let elf = container.elf;
-    // SAFETY: the bytes are those of the slice.
-    let written = unsafe { libc::write(fd, elf.as_ptr().cast(), elf.len()) };
     // SAFETY: loading a binary runs what is in it, which is what the caller asked for.
     let library = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-    if written != elf.len() as isize || library.is_null() {
-        // SAFETY: the text of the last failure on this thread, if there was one.
-        let text = unsafe { libc::dlerror() };
-        if text.is_null() {
-            return Err(fail("it cannot be written to memory"));
-        }
-        // SAFETY: the text ends with zero and lives until the next call.
-        return Err(fail(&unsafe { CStr::from_ptr(text) }.to_string_lossy()));
+    if library.is_null() {
+        // SAFETY: a call has just failed on this thread; its text ends with zero and lives until the next.
+        return Err(fail(&unsafe { CStr::from_ptr(libc::dlerror()) }.to_string_lossy()));
     }
     let signature = container.signature;
     let symbol = CString::new(signature.symbol.as_str()).map_err(|_| fail("its symbol"))?;

@@ -25,10 +25,19 @@ pub(crate) struct Session {
     _only: MutexGuard<'static, ()>,
 }
 
+/// Keeps other tests from running.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    static ONLY: Mutex<()> = Mutex::new(());
+    ONLY.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Initialises and sets device 0.
 pub(crate) fn session() -> Session {
-    static ONLY: Mutex<()> = Mutex::new(());
-    let only = ONLY.lock().unwrap_or_else(PoisonError::into_inner);
+    begin(alone())
+}
+
+/// As [`session`], for who is alone already.
+pub(crate) fn begin(only: MutexGuard<'static, ()>) -> Session {
     // SAFETY: no configuration file.
     unsafe {
         acl().aclInit(ptr::null()).unwrap();
@@ -138,4 +147,22 @@ pub(crate) fn record(event: aclrtEvent, stream: aclrtStream) {
 pub(crate) fn wait(stream: aclrtStream, event: aclrtEvent) {
     // SAFETY: handles only.
     unsafe { acl().aclrtStreamWaitEvent(stream, event).unwrap() };
+}
+
+/// Captures what `submit` submits from `stream` on.
+pub(crate) fn capture(stream: aclrtStream, submit: impl FnOnce()) -> Result<aclmdlRI, Error> {
+    let mut graph = aclmdlRI::NULL;
+    // SAFETY: the graph is written.
+    unsafe {
+        acl().aclmdlRICaptureBegin(stream, aclmdlRICaptureMode::ACL_MODEL_RI_CAPTURE_MODE_GLOBAL)?;
+        submit();
+        acl().aclmdlRICaptureEnd(stream, &mut graph)?;
+    }
+    Ok(graph)
+}
+
+/// Replays a graph.
+pub(crate) fn replay(graph: aclmdlRI, stream: aclrtStream) -> Result<(), Error> {
+    // SAFETY: handles only.
+    unsafe { acl().aclmdlRIExecuteAsync(graph, stream) }
 }
