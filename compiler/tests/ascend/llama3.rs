@@ -3,7 +3,7 @@
 use crate::lowered::{Lowered, STYLES, fuse, lower_plan, soc};
 use crate::ranks::Order;
 use std::collections::BTreeMap;
-use titan_ir::ascend::{Call, Soc};
+use titan_ir::ascend::{Call, Program, Soc};
 use titan_ir::eval::{EvalMode, shard};
 use titan_ir::plan::PlanTensor;
 use titan_ir::{DType, Mesh, Module, Role};
@@ -95,6 +95,19 @@ fn lowered(module: &Module, num_microbatches: u64, style: KernelStyle, soc: &'st
     manager::run(&mut module, &mut cx, &pipeline(options), &ManagerOptions::default()).unwrap();
     let kernels: Vec<_> = cx.kernels.kernels().cloned().collect();
     lower_plan(cx.plan.unwrap(), &kernels, style, soc)
+}
+
+/// Programs of the small model: both element types, styles and generations of devices.
+pub(crate) fn programs() -> Vec<Program> {
+    let newest = Soc::of_name("Ascend950PR_9599").unwrap();
+    let mut programs = Vec::new();
+    for compute in [DType::F32, DType::Bf16] {
+        let module = traced(compute);
+        for (style, soc) in STYLES.into_iter().flat_map(|style| [(style, soc()), (style, newest)]) {
+            programs.push(lowered(&module, 1, style, soc).program);
+        }
+    }
+    programs
 }
 
 /// Values of everything a plan keeps or is given.

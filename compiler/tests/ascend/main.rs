@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test helper's failure is the test's failure")]
 
+mod documented;
 #[expect(dead_code, reason = "it serves another test too")]
 #[path = "../codegen/generate.rs"]
 mod generate;
