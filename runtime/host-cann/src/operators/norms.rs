@@ -51,18 +51,19 @@ fn check_rstd(rstd: &Tensor, x: &Tensor, lead: usize) -> Result<(), Fault> {
     })
 }
 
-/// The sum of squares in eight parts, as vector units add.
-fn sum(values: impl Iterator<Item = f32>) -> f32 {
+/// The sum of `f` of the indices below `n`, in eight parts, as vector units add.
+fn sum(n: usize, f: impl Fn(usize) -> f32) -> f32 {
     let mut parts = [0.0f32; 8];
-    for (i, x) in values.enumerate() {
-        parts[i % 8] += x;
+    for from in (0..n / 8 * 8).step_by(8) {
+        parts.iter_mut().enumerate().for_each(|(i, part)| *part += f(from + i));
     }
+    (n / 8 * 8..n).for_each(|i| parts[i % 8] += f(i));
     parts.iter().sum()
 }
 
 /// The reciprocal root mean square of a row.
 fn reciprocal_root(row: &[f32], epsilon: f32) -> f32 {
-    1.0 / (sum(row.iter().map(|x| x * x)) / row.len() as f32 + epsilon).sqrt()
+    1.0 / (sum(row.len(), |i| row[i] * row[i]) / row.len() as f32 + epsilon).sqrt()
 }
 
 fn rms_norm(args: &mut Args) -> Result<Plan, Fault> {
@@ -162,8 +163,7 @@ fn gradient([dy, x, rstd, dx]: &[Rows; 4], gamma: &[f32], order: Order) -> Vec<f
         for ((sum, dy), x) in sums.iter_mut().zip(&dy_row).zip(&x_row) {
             *sum += dy * (x * scale);
         }
-        let products = dy_row.iter().zip(gamma).zip(&x_row).map(|((dy, g), x)| dy * g * (x * scale));
-        let mean = sum(products) / width as f32;
+        let mean = sum(width, |i| dy_row[i] * gamma[i] * (x_row[i] * scale)) / width as f32;
         for ((dy, g), x) in dy_row.iter_mut().zip(gamma).zip(&x_row) {
             *dy = scale * (*dy * g - x * scale * mean);
         }

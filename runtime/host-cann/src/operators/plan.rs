@@ -4,11 +4,15 @@ use super::launch::{Launch, Tensor};
 use crate::fault::Fault;
 use crate::nnopbase::is_alive;
 use crate::span::Span;
-use crate::task::{Progress, Task, submit};
+use crate::task::{Progress, Task, TaskContext, submit};
 use ascend_rs_sys::types::*;
 use std::ffi::c_void;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Bytes of a workspace that are overwritten before a run.
+const POISONED_BYTES: usize = 512 << 10;
 
 /// The computation. Its views are those of the operands at phase two.
 pub(super) type Compute = Arc<dyn Fn(&Launch<'_>) -> Result<(), Fault> + Send + Sync>;
@@ -97,23 +101,34 @@ impl Plan {
             return Err(Fault::new(ACLNN_ERR_PARAM_NULLPTR, "workspace is null and workspaceSize is not 0"));
         }
         self.refuse_overlap()?;
+        let workspace = Span::new(workspace.cast_const(), self.workspace_bytes);
+        if let Some(hit) = self.operands.iter().find(|tensor| tensor.span().overlaps(workspace)) {
+            return Err(invalid(format!("the workspace {workspace} overlaps {}", hit.name)));
+        }
         let spans = |wanted: fn(&Tensor) -> bool| {
             let tensors = self.operands.iter().filter(|t| wanted(t) && t.view.num_elements() > 0);
             tensors.map(Tensor::span).collect::<Vec<_>>()
         };
-        let (reads, writes) = (spans(Tensor::is_read), spans(Tensor::is_written));
-        let workspace =
-            (self.workspace_bytes > 0).then(|| Span::new(workspace.cast_const(), self.workspace_bytes));
+        let (reads, mut writes) = (spans(Tensor::is_read), spans(Tensor::is_written));
+        writes.extend((self.workspace_bytes > 0).then_some(workspace));
+        let poisoned = self.poisoned(workspace);
         let Self { operands, deterministic, compute, .. } = self;
-        let run = move |context: &crate::task::TaskContext| match compute(&Launch::new(
-            &operands,
-            deterministic,
-            context.seed,
-        )) {
-            Ok(()) => Progress::Done,
-            Err(fault) => Progress::Failed(fault),
+        let run = move |context: &TaskContext| {
+            let launch = Launch::new(&operands, deterministic, context.seed);
+            compute(&launch).map_or_else(Progress::Failed, |()| Progress::Done)
         };
-        submit(stream, Task { name: name.to_owned(), reads, writes, workspace, run: Arc::new(run) })
+        submit(stream, Task { name: name.to_owned(), reads, writes, workspace: poisoned, run: Arc::new(run) })
+    }
+
+    /// The part of a workspace that is overwritten before every run: one somewhere in it, for overwriting all of the usual 16
+    /// MiB would take longer than most operators.
+    fn poisoned(&self, workspace: Span) -> Option<Span> {
+        static SUBMITTED: AtomicUsize = AtomicUsize::new(0);
+        let len = workspace.len.min(POISONED_BYTES);
+        let places = workspace.len.div_ceil(POISONED_BYTES).max(1);
+        let place = SUBMITTED.fetch_add(7, Ordering::Relaxed) % places;
+        let start = workspace.start + (place * POISONED_BYTES).min(workspace.len - len);
+        (len > 0).then_some(Span { start, len })
     }
 
     /// Fails if an output shares bytes with another operand, unless it is the same view and the operator allows it.

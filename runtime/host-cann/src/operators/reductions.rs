@@ -23,7 +23,7 @@ pub(super) const OPERATORS: Table = &[
     ("aclnnForeachNorm", foreach_norm),
 ];
 
-fn sum<L: Lane + std::ops::Add<Output = L>>() -> Reduction<L> {
+fn sum<L: Lane + std::ops::Add<Output = L>>() -> Reduction<L, impl Fn(L, L) -> L + Copy> {
     Reduction { start: L::default(), step: |a, b| a + b }
 }
 
@@ -52,7 +52,7 @@ impl Along {
         launch: &Launch<'_>,
         order: Order,
         prepare: impl Fn(f32) -> f32,
-        how: &Reduction<f32>,
+        how: Reduction<f32, impl Fn(f32, f32) -> f32 + Copy>,
     ) -> Vec<f32> {
         reduce(&launch[&self.x], &self.axes, order, prepare, how)
     }
@@ -69,9 +69,9 @@ fn reduce_sum(args: &mut Args) -> Result<Plan, Fault> {
     args.plan(own_bytes, move |launch| {
         let (x, out) = (&launch[&along.x], &launch[&along.out]);
         match (dtype, dtype.is_float()) {
-            (DType::F64, _) => out.assign(&reduce::<f64>(x, &along.axes, Order::Fixed, |x| x, &sum())),
-            (_, true) => out.assign(&along.f32(launch, Order::Fixed, |x| x, &sum())),
-            _ => out.assign(&reduce::<i64>(x, &along.axes, Order::Fixed, |x| x, &sum())),
+            (DType::F64, _) => out.assign(&reduce::<f64>(x, &along.axes, Order::Fixed, |x| x, sum())),
+            (_, true) => out.assign(&along.f32(launch, Order::Fixed, |x| x, sum())),
+            _ => out.assign(&reduce::<i64>(x, &along.axes, Order::Fixed, |x| x, sum())),
         }
     })
 }
@@ -84,7 +84,7 @@ fn mean(args: &mut Args) -> Result<Plan, Fault> {
     ensure(out.dtype() == dtype, || format!("out has type {} and dtype is {dtype}", out.dtype()))?;
     let along = Along::new(x, &dims, keep, out)?;
     args.plan(0, move |launch| {
-        let mut sums = along.f32(launch, Order::Fixed, |x| x, &sum());
+        let mut sums = along.f32(launch, Order::Fixed, |x| x, sum());
         let count = along.count() as f32;
         sums.iter_mut().for_each(|sum| *sum /= count);
         launch[&along.out].assign(&sums);
@@ -99,30 +99,36 @@ enum Extreme {
 }
 
 impl Extreme {
-    fn reduction(self) -> Reduction<f64> {
+    /// The extreme along `axes` of `f` of the elements.
+    fn of_floats(self, x: &View, axes: &[usize], f: impl Fn(f64) -> f64) -> Vec<f64> {
+        let larger = |a: f64, b: f64| if a >= b || a.is_nan() { a } else { b };
+        let smaller = |a: f64, b: f64| if a <= b || a.is_nan() { a } else { b };
         match self {
             Self::Largest => {
-                Reduction { start: f64::NEG_INFINITY, step: |a, b| if a >= b || a.is_nan() { a } else { b } }
+                reduce(x, axes, Order::Fixed, f, Reduction { start: f64::NEG_INFINITY, step: larger })
             }
             Self::Smallest => {
-                Reduction { start: f64::INFINITY, step: |a, b| if a <= b || a.is_nan() { a } else { b } }
+                reduce(x, axes, Order::Fixed, f, Reduction { start: f64::INFINITY, step: smaller })
             }
         }
     }
 
-    /// Of integers.
-    fn of_integers(self) -> Reduction<i64> {
+    fn of_integers(self, x: &View, axes: &[usize]) -> Vec<i64> {
         match self {
-            Self::Largest => Reduction { start: i64::MIN, step: i64::max },
-            Self::Smallest => Reduction { start: i64::MAX, step: i64::min },
+            Self::Largest => {
+                reduce(x, axes, Order::Fixed, |x| x, Reduction { start: i64::MIN, step: i64::max })
+            }
+            Self::Smallest => {
+                reduce(x, axes, Order::Fixed, |x| x, Reduction { start: i64::MAX, step: i64::min })
+            }
         }
     }
 
     fn apply(self, x: &View, axes: &[usize], out: &View) {
         if x.dtype.is_float() {
-            out.assign(&reduce::<f64>(x, axes, Order::Fixed, |x| x, &self.reduction()));
+            out.assign(&self.of_floats(x, axes, |x| x));
         } else {
-            out.assign(&reduce::<i64>(x, axes, Order::Fixed, |x| x, &self.of_integers()));
+            out.assign(&self.of_integers(x, axes));
         }
     }
 }
@@ -159,7 +165,7 @@ fn truth_along(args: &mut Args, extreme: Extreme) -> Result<Plan, Fault> {
     let along = Along::new(x, &dims, keep, out)?;
     args.plan(0, move |launch| {
         let (x, truth) = (&launch[&along.x], |x: f64| f64::from(u8::from(x != 0.0)));
-        launch[&along.out].assign(&reduce(x, &along.axes, Order::Fixed, truth, &extreme.reduction()));
+        launch[&along.out].assign(&extreme.of_floats(x, &along.axes, truth));
     })
 }
 
@@ -209,13 +215,13 @@ fn arg_max(args: &mut Args) -> Result<Plan, Fault> {
 /// The norm of order `ord` of everything along `axes`, in f32.
 fn norm(x: &View, axes: &[usize], ord: f32, order: Order) -> Vec<f32> {
     if ord == f32::INFINITY {
-        return reduce(x, axes, order, f32::abs, &Reduction { start: 0.0, step: f32::max });
+        return reduce(x, axes, order, f32::abs, Reduction { start: 0.0, step: f32::max });
     }
     if ord == 2.0 {
-        let squares: Vec<f32> = reduce(x, axes, order, |x: f32| x * x, &sum());
+        let squares: Vec<f32> = reduce(x, axes, order, |x: f32| x * x, sum());
         return squares.into_iter().map(f32::sqrt).collect();
     }
-    let powers: Vec<f32> = reduce(x, axes, order, |x: f32| x.abs().powf(ord), &sum());
+    let powers: Vec<f32> = reduce(x, axes, order, |x: f32| x.abs().powf(ord), sum());
     powers.into_iter().map(|sum| sum.powf(1.0 / ord)).collect()
 }
 

@@ -115,7 +115,13 @@ fn a_workspace_is_as_large_as_demanded() {
     assert_eq!(code(null), ACLNN_ERR_PARAM_NULLPTR);
     // The executor is gone all the same.
     assert_eq!(code(run("aclnnMm", size, executor, stream)), ACLNN_ERR_PARAM_INVALID);
-    // Memory of the host is no workspace.
+    // Nor is an operand a workspace.
+    let (size, executor) = plan("aclnnMm", &values).unwrap();
+    // SAFETY: the library looks at addresses only.
+    let inside = unsafe { operator.run(out.memory, size, executor, stream) };
+    let inside = text(inside);
+    assert!(inside.contains("the workspace") && inside.contains("overlaps"), "{inside}");
+    // Memory of the host is none either.
     let (size, executor) = plan("aclnnMm", &values).unwrap();
     let mut host = vec![0u8; size as usize];
     // SAFETY: as above.

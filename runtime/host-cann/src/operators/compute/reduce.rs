@@ -3,10 +3,11 @@
 use super::map::for_each_row;
 use super::{Lane, Order, View};
 
-/// How elements are joined: start, a step with an element, and the join of two partial results.
-pub(crate) struct Reduction<L> {
+/// How elements are joined: the value that changes nothing, and the join of two.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reduction<L, S> {
     pub(crate) start: L,
-    pub(crate) step: fn(L, L) -> L,
+    pub(crate) step: S,
 }
 
 /// Partial results along a row, so that rounding errors stay small and loops wide.
@@ -22,7 +23,7 @@ pub(crate) fn reduce<L: Lane>(
     axes: &[usize],
     order: Order,
     prepare: impl Fn(L) -> L,
-    reduction: &Reduction<L>,
+    reduction: Reduction<L, impl Fn(L, L) -> L + Copy>,
 ) -> Vec<L> {
     let kept: Vec<usize> = (0..input.rank()).filter(|d| !axes.contains(d)).collect();
     let (outer, inner) = (input.permuted(&kept), input.permuted(axes));
@@ -39,7 +40,7 @@ fn reduce_rows<L: Lane>(
     inner: &View,
     order: Order,
     prepare: impl Fn(L) -> L,
-    reduction: &Reduction<L>,
+    reduction: Reduction<L, impl Fn(L, L) -> L + Copy>,
 ) -> Vec<L> {
     let step = reduction.step;
     let mut rows: Vec<(usize, usize, usize)> = Vec::new();
@@ -52,9 +53,11 @@ fn reduce_rows<L: Lane>(
         for index in order.indices(rows.len()) {
             let (at, len, stride) = rows[index];
             inner.load(base + at, stride, &mut buffer[..len]);
+            let turned = order.index(0, len);
+            let (before, after) = buffer[..len].split_at(turned);
             let mut parts = [reduction.start; PARTS];
-            for (place, index) in order.indices(len).enumerate() {
-                parts[place % PARTS] = step(parts[place % PARTS], prepare(buffer[index]));
+            for chunk in after.chunks(PARTS).chain(before.chunks(PARTS)) {
+                parts.iter_mut().zip(chunk).for_each(|(part, &x)| *part = step(*part, prepare(x)));
             }
             total = step(total, parts.into_iter().fold(reduction.start, step));
         }
@@ -68,8 +71,9 @@ fn reduce_lanes<L: Lane>(
     inner: &View,
     order: Order,
     prepare: impl Fn(L) -> L,
-    reduction: &Reduction<L>,
+    reduction: Reduction<L, impl Fn(L, L) -> L + Copy>,
 ) -> Vec<L> {
+    let step = reduction.step;
     let inner_offsets: Vec<usize> = inner.offsets().collect();
     let mut results = Vec::with_capacity(outer.num_elements());
     let mut buffer = [L::default(); CHUNK];
@@ -81,7 +85,7 @@ fn reduce_lanes<L: Lane>(
             for index in order.indices(inner_offsets.len()) {
                 outer.load(base + from + inner_offsets[index], 1, &mut buffer[..n]);
                 for (total, &x) in totals[..n].iter_mut().zip(&buffer[..n]) {
-                    *total = (reduction.step)(*total, prepare(x));
+                    *total = step(*total, prepare(x));
                 }
             }
             results.extend_from_slice(&totals[..n]);
