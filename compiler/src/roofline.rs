@@ -175,3 +175,53 @@ fn simulate(part: &Part, durations: &[Duration], num_streams: usize) -> Times {
     times.exposed = times.total - computing;
     times
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use titan_ir::ascend::Submission;
+
+    /// A part from calls with their stream; work lasts as many seconds as it has bytes.
+    fn simulated(calls: &[(u8, Call)]) -> Times {
+        let submissions: Vec<Submission> = calls
+            .iter()
+            .map(|(stream, call)| Submission { call: call.clone(), stream: *stream, source: 0 })
+            .collect();
+        let durations: Vec<Duration> = calls
+            .iter()
+            .map(|(stream, call)| match call {
+                Call::Zero { size_bytes, .. } if *stream == 0 => Duration::Memory(*size_bytes as f64),
+                Call::Zero { size_bytes, .. } => Duration::Collective(*size_bytes as f64),
+                _ => Duration::Memory(0.0),
+            })
+            .collect();
+        simulate(&Part { submissions, guard: Vec::new() }, &durations, 2)
+    }
+
+    fn work(seconds: u64) -> Call {
+        Call::Zero { dst: 0, size_bytes: seconds }
+    }
+
+    #[test]
+    fn streams_overlap_between_events() {
+        let (fork, join) = (Call::Record { event: 0 }, Call::Record { event: 1 });
+        let with = |between: u64| {
+            simulated(&[
+                (0, work(3)),
+                (0, fork.clone()),
+                (1, Call::Wait { event: 0 }),
+                (1, work(10)),
+                (1, join.clone()),
+                (0, work(between)),
+                (0, Call::Wait { event: 1 }),
+                (0, work(2)),
+            ])
+        };
+        let hidden = with(12);
+        assert_eq!((hidden.total, hidden.collective, hidden.exposed), (17.0, 10.0, 0.0));
+        let exposed = with(4);
+        assert_eq!((exposed.total, exposed.memory, exposed.exposed), (15.0, 9.0, 6.0));
+        let serial = simulated(&[(0, work(3)), (1, work(10))]);
+        assert_eq!(serial.total, 10.0, "nothing waits");
+    }
+}
