@@ -456,6 +456,52 @@ pub const CODES: &[Code] = &[
          and only reported: 64 GiB for a CPU; for an Ascend device its memory less 3.1 GiB that driver and runtime are taken to keep.",
     ),
     row(
+        "T0530",
+        "kernel that no operators compute",
+        "A generated kernel addresses an operand in a way for which the vendor's operators have no equivalent, and the device compiler's \
+         subset does not hold it either. Programs that titanc makes from models never do. Please report it with the configuration.",
+    ),
+    row(
+        "T0540",
+        "device compiler cannot be run",
+        "TITAN_BISHENGIR or PATH names a `bishengir-compile` that is missing, not executable, or does not answer `--version`. Correct \
+         TITAN_BISHENGIR (the program, or the folder it is in), or unset it: without a device compiler the source of the kernels \
+         stays in the artifact and is compiled on the device machine.",
+    ),
+    row(
+        "T0541",
+        "device compiler refuses a kernel",
+        "The device compiler ended with an error; the notes are its own. Titan generates only what version 1.2.0 accepts: with another \
+         version, `--ascend-kernels=aclnn` uses the vendor's operators instead of generated kernels.",
+    ),
+    row(
+        "T0542",
+        "device compiler crashed",
+        "The device compiler ended by a signal or an internal check. `--ascend-kernels=aclnn` needs no device compiler.",
+    ),
+    row(
+        "T0543",
+        "device compiler does not end",
+        "Compiling a kernel takes about a second; the device compiler was stopped after two minutes. Is the machine out of memory, or \
+         the program a wrapper that waits for input?",
+    ),
+    row(
+        "T0544",
+        "device compiler wrote no object",
+        "The device compiler reported success, but its output file is missing or empty.",
+    ),
+    row(
+        "T0545",
+        "back end of the device compiler is missing",
+        "`bishengir-compile` alone only translates kernels; `hivmc`, which makes device code, comes with the CANN toolkit. Source the \
+         toolkit's set_env.sh, or unset TITAN_BISHENGIR to compile the kernels on the device machine.",
+    ),
+    row(
+        "T0546",
+        "no room for the device compiler's files",
+        "The folder for temporary files (TMPDIR, else /tmp) cannot be written.",
+    ),
+    row(
         "T0550",
         "stream or event that does not exist",
         "A program for an Ascend device names a stream or event beyond those it declares. A fault of the compiler: \
@@ -560,52 +606,6 @@ pub const CODES: &[Code] = &[
         "program that leaves out a part of the plan",
         "Something the plan writes, guards or communicates is missing in the Ascend program, or in another order. A fault \
          of the compiler: please report it with the configuration.",
-    ),
-    row(
-        "T0530",
-        "kernel that no operators compute",
-        "A generated kernel addresses an operand in a way for which the vendor's operators have no equivalent, and the device compiler's \
-         subset does not hold it either. Programs that titanc makes from models never do. Please report it with the configuration.",
-    ),
-    row(
-        "T0540",
-        "device compiler cannot be run",
-        "TITAN_BISHENGIR or PATH names a `bishengir-compile` that is missing, not executable, or does not answer `--version`. Correct \
-         TITAN_BISHENGIR (the program, or the folder it is in), or unset it: without a device compiler the source of the kernels \
-         stays in the artifact and is compiled on the device machine.",
-    ),
-    row(
-        "T0541",
-        "device compiler refuses a kernel",
-        "The device compiler ended with an error; the notes are its own. Titan generates only what version 1.2.0 accepts: with another \
-         version, `--ascend-kernels=aclnn` uses the vendor's operators instead of generated kernels.",
-    ),
-    row(
-        "T0542",
-        "device compiler crashed",
-        "The device compiler ended by a signal or an internal check. `--ascend-kernels=aclnn` needs no device compiler.",
-    ),
-    row(
-        "T0543",
-        "device compiler does not end",
-        "Compiling a kernel takes about a second; the device compiler was stopped after two minutes. Is the machine out of memory, or \
-         the program a wrapper that waits for input?",
-    ),
-    row(
-        "T0544",
-        "device compiler wrote no object",
-        "The device compiler reported success, but its output file is missing or empty.",
-    ),
-    row(
-        "T0545",
-        "back end of the device compiler is missing",
-        "`bishengir-compile` alone only translates kernels; `hivmc`, which makes device code, comes with the CANN toolkit. Source the \
-         toolkit's set_env.sh, or unset TITAN_BISHENGIR to compile the kernels on the device machine.",
-    ),
-    row(
-        "T0546",
-        "no room for the device compiler's files",
-        "The folder for temporary files (TMPDIR, else /tmp) cannot be written.",
     ),
     row(
         "T0600",
