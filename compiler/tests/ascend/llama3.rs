@@ -21,7 +21,7 @@ use titanc::model::Registry;
 use titanc::nn::TraceOptions;
 
 const LAYERS: usize = 2;
-const VOCAB: u64 = 40;
+const VOCAB: u64 = 48;
 
 /// The published 8B model on eight ranks.
 fn traced_8b() -> Module {
