@@ -1,6 +1,10 @@
 //! Runs on Ascend devices that the host plays.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+pub mod mutants;
+pub mod proof;
+pub mod runs;
+
 use crate::programs::{Step, Work, finish, program, read_metrics, stderr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -64,23 +68,31 @@ fn library() -> PathBuf {
     if beside.exists() { beside } else { program("libhost_cann.so") }
 }
 
-/// `titan-run` in the folder of `work`, on devices the host plays.
+/// `titan-run run.titan` in the folder of `work`, on devices the host plays.
 pub fn command(work: &Work, args: &[&str]) -> Command {
-    let mut command = bare_command(work, args);
+    command_of(work, "run.titan", args)
+}
+
+/// `titan-run` of an artifact in the folder of `work`, on devices the host plays.
+pub fn command_of(work: &Work, artifact: &str, args: &[&str]) -> Command {
+    let mut command = without_cann(work, artifact, args);
     command.env("ASCEND_HOME_PATH", host_cann(work));
     command
 }
 
-/// `titan-run` in the folder of `work`, with no CANN to be found.
+/// `titan-run run.titan` in the folder of `work`, with no CANN to be found.
 pub fn bare_command(work: &Work, args: &[&str]) -> Command {
+    without_cann(work, "run.titan", args)
+}
+
+fn without_cann(work: &Work, artifact: &str, args: &[&str]) -> Command {
     let mut command = Command::new(program("titan-run"));
-    command.args(["run.titan", "--device", "ascend", "--kernel-cache", "kernels"]).args(args);
+    command.args([artifact, "--device", "ascend", "--kernel-cache", "kernels"]).args(args);
     command.current_dir(&work.folder).stdout(Stdio::piped()).stderr(Stdio::piped());
     for name in VARIABLES {
         command.env_remove(name);
     }
-    let compiler = program("host-bishengir");
-    command.env("TITAN_BISHENGIR", compiler);
+    command.env("TITAN_BISHENGIR", program("host-bishengir"));
     command
 }
 

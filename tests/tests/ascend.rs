@@ -1,7 +1,7 @@
 //! Ascend programs over the host implementation of CANN, small: `make demo-ascend` does the same at the size of the debug model.
 
-use titan_tests::ascend::Style;
 use titan_tests::ascend::proof::{Dtype, SMALL, agrees, any_order, catches_mutants};
+use titan_tests::ascend::runs::Style;
 
 fn silent(_: &str) {}
 

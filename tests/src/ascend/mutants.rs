@@ -1,6 +1,6 @@
 //! Artifacts that are wrong in one place: tests of the tests.
 
-use super::{Run, Settings, command, train};
+use super::runs::{Run, Settings, command, train};
 use crate::programs::{Work, finish, read_metrics, stderr};
 use std::net::TcpListener;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! The same plan on CPU and on Ascend devices: what must be equal, what must be close, and what must be caught.
 
 use super::mutants::{self, Mutant};
-use super::{Run, Settings, Style, build, train};
+use super::runs::{Run, Settings, Style, build, train};
 use crate::programs::{Step, Work, stderr};
 use std::fmt::Write;
 

@@ -1,8 +1,8 @@
 //! Trains Llama 3's debug model on Ascend devices that the host implementation of CANN simulates, in every way that matters, and
 //! says what was compared. Stops with an error at the first thing that is not as it must be.
 
-use titan_tests::ascend::Style;
 use titan_tests::ascend::proof::{AGREES_HEADER, DEBUG, Dtype, SMALL, agrees, any_order, catches_mutants};
+use titan_tests::ascend::runs::Style;
 
 /// Steps of every comparison.
 const STEPS: u64 = 10;
