@@ -40,15 +40,16 @@ pub fn assets() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("assets")
 }
 
-/// A program of this workspace: beside the folder of test programs.
+/// A program of this workspace: beside this one, or beside the folder of test programs.
 ///
 /// # Panics
 /// When it was not built.
 pub fn program(name: &str) -> PathBuf {
     let here = std::env::current_exe().unwrap();
-    let path = here.parent().and_then(Path::parent).unwrap().join(name);
-    assert!(path.exists(), "{} is missing: run `cargo build --release` first", path.display());
-    path
+    let mut places = here.ancestors().skip(1).take(2).map(|folder| folder.join(name));
+    places
+        .find(|path| path.exists())
+        .unwrap_or_else(|| panic!("{name} is missing: run `cargo build --release` first"))
 }
 
 /// A line of `--metrics-json`.
