@@ -1,6 +1,6 @@
 # `make demo` trains a small Llama 3; `make test` checks everything. Both install what is missing first.
 
-.PHONY: setup build demo test fmt clippy bench check-cann-headers check-ascend-kernels clean
+.PHONY: setup build demo demo-ascend test fmt clippy bench check-cann-headers check-ascend-kernels clean
 
 build: setup
 	cargo build --release --workspace
@@ -15,6 +15,11 @@ demo: setup
 	cargo build --release
 	target/release/titanc build examples/llama3_debug.toml -o llama3_debug.titan
 	target/release/titan-run llama3_debug.titan --nodes 2
+
+# The same step on Ascend devices that the host simulates: beside the CPU, captured and not, in any order, and broken on purpose.
+demo-ascend: setup
+	cargo build --release
+	target/release/prove_ascend
 
 test: setup
 	cargo fmt --all --check
