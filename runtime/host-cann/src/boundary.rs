@@ -4,6 +4,7 @@ use crate::capture;
 use crate::fault::Fault;
 use crate::state;
 use ascend_rs_sys::types::*;
+use std::any::Any;
 use std::cell::RefCell;
 use std::ffi::{CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -98,11 +99,7 @@ thread_local! {
 
 /// Runs the implementation of `function`. An error becomes its status and this thread's text; a panic becomes an error.
 pub(crate) fn call<R: Returned>(function: &str, run: impl FnOnce() -> Result<R::Value, Fault>) -> R {
-    let result = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<String>().map(String::as_str);
-        let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic");
-        Err(Fault::new(ACL_ERROR_INTERNAL_ERROR, format!("fault of host-cann itself: {text}")))
-    });
+    let result = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| Err(own_fault(&*panic)));
     match result {
         Ok(value) => R::success(value),
         Err(fault) => {
@@ -111,6 +108,13 @@ pub(crate) fn call<R: Returned>(function: &str, run: impl FnOnce() -> Result<R::
             R::failure(fault.code)
         }
     }
+}
+
+/// The error for a panic.
+pub(crate) fn own_fault(panic: &(dyn Any + Send)) -> Fault {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic");
+    Fault::new(ACL_ERROR_INTERNAL_ERROR, format!("fault of host-cann itself: {text}"))
 }
 
 /// Ruins the running captures, if `HOST_CANN_STRICT` asks for it.

@@ -6,6 +6,7 @@ use crate::memory::Place;
 use crate::span::Span;
 use crate::state::{Guard, Runtime};
 use ascend_rs_sys::types::ACL_ERROR_RT_PARAM_INVALID;
+use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::sync::{Mutex, PoisonError};
@@ -64,10 +65,22 @@ impl Runtime {
     /// What is left, in one line; none if nothing is.
     fn report(&self) -> Option<String> {
         let num = self.leaks.len();
-        let more = num.saturating_sub(MAX_NAMED);
-        let mut names = self.leaks[..num - more].join(", ");
+        let (mut counts, mut places) = (Vec::<(&str, usize)>::new(), BTreeMap::<&str, usize>::new());
+        for leak in &self.leaks {
+            let place = *places.entry(leak).or_insert(counts.len());
+            match counts.get_mut(place) {
+                Some((_, count)) => *count += 1,
+                None => counts.push((leak, 1)),
+            }
+        }
+        let more = counts.len().saturating_sub(MAX_NAMED);
+        let named = counts[..counts.len() - more].iter().map(|(name, count)| match count {
+            1 => (*name).to_owned(),
+            _ => format!("{count} times {name}"),
+        });
+        let mut names = named.collect::<Vec<_>>().join(", ");
         if more > 0 {
-            names.push_str(&format!(" and {more} more"));
+            names.push_str(&format!(" and {more} kinds more"));
         }
         (num > 0).then(|| format!("host-cann: {num} left at aclFinalize: {names}"))
     }

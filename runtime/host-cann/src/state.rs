@@ -63,6 +63,10 @@ pub(crate) struct Runtime {
     pub(crate) stats: Stats,
     /// What was left when devices were reset.
     pub(crate) leaks: Vec<String>,
+    /// Whether a stream has moved since the last time everybody was told.
+    pub(crate) has_news: bool,
+    /// Threads that wait for the end of whatever runs at the moment.
+    pub(crate) num_watchers: usize,
     next_component: u32,
     next_launch: u64,
     next_id: u32,
@@ -96,6 +100,8 @@ impl Runtime {
             parameters: BTreeMap::new(),
             stats: Stats::new(),
             leaks: Vec::new(),
+            has_news: false,
+            num_watchers: 0,
             next_component: 1,
             next_launch: 0,
             next_id: 0,

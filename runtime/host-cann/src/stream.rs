@@ -265,9 +265,8 @@ pub(crate) fn end(mut runtime: Guard, key: usize) -> Guard {
 pub(crate) fn clear(mut runtime: Guard, key: usize) -> Guard {
     let Some(stream) = runtime.streams.at(key) else { return runtime };
     let device = stream.device;
-    (runtime, _) = wait::until(runtime, device, None, |runtime| {
-        runtime.device(device).is_ok_and(|device| !device.is_busy)
-    });
+    runtime =
+        wait::watch(runtime, device, |runtime| runtime.device(device).is_ok_and(|device| !device.is_busy));
     runtime.drop_queue(key);
     CHANGED.notify_all();
     runtime

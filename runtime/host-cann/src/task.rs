@@ -82,3 +82,78 @@ pub(crate) fn submit_work(stream: aclrtStream, work: Work) -> Result<(), Fault> 
     }
     enqueue(runtime, key, Item::Work(work)).map(drop)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::*;
+    use ascend_rs_sys::types::*;
+    use std::ffi::c_void;
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    fn task(workspace: Option<Span>, run: impl Fn(&TaskContext) -> Progress + Send + Sync + 'static) -> Task {
+        Task { name: "test".to_owned(), reads: Vec::new(), writes: Vec::new(), workspace, run: Arc::new(run) }
+    }
+
+    /// Device memory of this length.
+    fn memory(len: usize) -> Span {
+        let mut pointer: *mut c_void = std::ptr::null_mut();
+        // SAFETY: the pointer is written.
+        unsafe { aclrtMalloc(&mut pointer, len, aclrtMemMallocPolicy::ACL_MEM_MALLOC_HUGE_FIRST).unwrap() };
+        Span::new(pointer, len)
+    }
+
+    /// One test, because the runtime is one.
+    #[test]
+    fn tasks_get_poisoned_scratch_may_be_blocked_and_may_fail() {
+        let mut stream = aclrtStream::NULL;
+        // SAFETY: no configuration file, and the stream is written.
+        unsafe {
+            aclInit(std::ptr::null()).unwrap();
+            aclrtSetDevice(0).unwrap();
+            aclrtCreateStream(&mut stream).unwrap();
+        }
+        let (scratch, seen) = (memory(64), Arc::new(Mutex::new(Vec::new())));
+        let notes = Arc::clone(&seen);
+        let run = move |context: &TaskContext| {
+            let first = scratch.start as *mut u8;
+            // SAFETY: the workspace is this task's.
+            let before = unsafe { first.replace(1) };
+            notes.lock().unwrap().push((before, context.launch, context.graph.is_some()));
+            Progress::Done
+        };
+        aclmdlRICaptureBegin(stream, aclmdlRICaptureMode::ACL_MODEL_RI_CAPTURE_MODE_GLOBAL).unwrap();
+        submit(stream, task(Some(scratch), run)).unwrap();
+        let mut graph = aclmdlRI::NULL;
+        // SAFETY: the graph is written.
+        unsafe { aclmdlRICaptureEnd(stream, &mut graph).unwrap() };
+        aclmdlRIExecuteAsync(graph, stream).unwrap();
+        aclmdlRIExecuteAsync(graph, stream).unwrap();
+        aclrtSynchronizeStream(stream).unwrap();
+        let notes = seen.lock().unwrap().clone();
+        assert!(
+            notes.len() == 2 && notes.iter().all(|(before, _, graph)| *before == 0xff && *graph),
+            "{notes:?}"
+        );
+        assert_ne!(notes[0].1, notes[1].1, "every replay is a launch of its own");
+
+        let attempts = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&attempts);
+        let run = move |context: &TaskContext| {
+            assert_eq!(context.attempt, count.fetch_add(1, Ordering::Relaxed));
+            if context.attempt < 3 { Progress::Blocked } else { Progress::Done }
+        };
+        submit(stream, task(None, run)).unwrap();
+        aclrtSynchronizeStream(stream).unwrap();
+        assert_eq!(attempts.load(Ordering::Relaxed), 4);
+
+        submit(stream, task(None, |_| Progress::Failed(Fault::new(507018, "no")))).unwrap();
+        let fault = aclrtSynchronizeStream(stream).unwrap_err();
+        assert!(fault.code == 507018 && fault.message.starts_with("test on stream"), "{fault:?}");
+        submit(stream, task(None, |_| panic!("oh"))).unwrap();
+        assert!(aclrtSynchronizeStream(stream).unwrap_err().message.contains("oh"));
+        aclrtResetDevice(0).unwrap();
+        aclFinalize().unwrap();
+    }
+}

@@ -172,6 +172,7 @@ fn physical_memory_is_mapped_into_reserved_addresses() {
         assert_eq!(read(at(start, UNIT), 2).unwrap(), [1, 1]);
         fill(at(start, 2 * UNIT), 1, 0, one).unwrap();
         assert!(text(synchronize(one)).contains("507015"), "nothing is mapped there");
+        assert_eq!(code(read(at(start, 2 * UNIT), 1)), 107000);
         assert_eq!(code(acl().aclrtReleaseMemAddress(start)), 107000, "still mapped");
         acl().aclrtFreePhysical(handles[0]).unwrap();
         for (i, handle) in handles.iter().enumerate() {

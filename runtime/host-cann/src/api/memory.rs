@@ -90,7 +90,7 @@ fn free(mut runtime: Guard, pointer: *mut c_void, is_host: bool) -> Result<(), F
         return Err(Fault::parameter(message));
     }
     let device = if let Place::Device(device) = place { device } else { 0 };
-    (runtime, _) = wait::until(runtime, device, None, |runtime| !runtime.memory.is_pinned(span));
+    runtime = wait::watch(runtime, device, |runtime| !runtime.memory.is_pinned(span));
     let order = runtime.host_access("the host freeing memory", &[], &[span]);
     runtime.memory.release(span.start);
     runtime.shadow.forget(span);
@@ -149,7 +149,7 @@ pub(crate) fn aclrtHostUnregister(pointer: *mut c_void) -> Result<(), Fault> {
         found.filter(|a| a.place == Place::Pinned && !a.is_own()).map(|a| a.span).ok_or_else(|| {
             Fault::new(ACL_ERROR_HOST_MEMORY_NOT_REGISTERED, format!("{pointer:p} is not registered"))
         })?;
-    (runtime, _) = wait::until(runtime, 0, None, |runtime| !runtime.memory.is_pinned(span));
+    runtime = wait::watch(runtime, 0, |runtime| !runtime.memory.is_pinned(span));
     runtime.memory.release(span.start);
     runtime.shadow.forget(span);
     Ok(())
@@ -162,7 +162,7 @@ pub(crate) unsafe fn aclrtPointerGetAttributes(
     non_null(pointer, "ptr")?;
     let runtime = state::ready()?;
     type Type = aclrtMemLocationType;
-    let (id, kind) = match runtime.memory.place(pointer as usize) {
+    let (id, kind) = match runtime.place(pointer as usize) {
         Place::Device(device) => (device as u32, Type::ACL_MEM_LOCATION_TYPE_DEVICE),
         Place::Pinned => (0, Type::ACL_MEM_LOCATION_TYPE_HOST),
         Place::Nothing | Place::Pageable => (0, Type::ACL_MEM_LOCATION_TYPE_UNREGISTERED),

@@ -112,7 +112,7 @@ pub(crate) fn aclrtUnmapMem(pointer: *mut c_void) -> Result<(), Fault> {
     non_null(pointer, "virPtr")?;
     let mut runtime = state::ready()?;
     let span = runtime.memory.starting_at(pointer as usize)?.span;
-    (runtime, _) = wait::until(runtime, 0, None, |runtime| !runtime.memory.is_pinned(span));
+    runtime = wait::watch(runtime, 0, |runtime| !runtime.memory.is_pinned(span));
     let order = runtime.host_access("the host unmapping memory", &[], &[span]);
     runtime.unmap(span.start)?;
     runtime.shadow.forget(span);

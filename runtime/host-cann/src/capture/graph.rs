@@ -226,6 +226,7 @@ impl Runtime {
                 if let Some(recording) = run.externals.get(&(lane, next)) {
                     let _ = recording.done.set(Done { clock, at: Instant::now() });
                 }
+                self.has_news = true;
             }
             Node::ExternalWait(_) => {
                 if let Some(done) =

@@ -39,6 +39,18 @@ pub(crate) struct Reserved {
 }
 
 impl Runtime {
+    /// Where `address` leads; reserved addresses without memory lead nowhere.
+    pub(crate) fn place(&self, address: usize) -> Place {
+        match self.memory.place(address) {
+            Place::Pageable
+                if self.reserved.iter().any(|r| r.span.contains(Span { start: address, len: 1 })) =>
+            {
+                Place::Nothing
+            }
+            place => place,
+        }
+    }
+
     /// Reserves addresses.
     pub(crate) fn reserve(&mut self, len: usize) -> Result<usize, Fault> {
         let len = len.next_multiple_of(GRANULARITY);

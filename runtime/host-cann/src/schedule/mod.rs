@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// A device that nobody waits for may rest this long before it begins.
 const MAX_HOLD_US: u64 = 3000;
 /// One task of so many is late.
-const DELAY_ONE_IN: u64 = 16;
+const DELAY_ONE_IN: u64 = 64;
 /// So late at most.
 const MAX_DELAY_US: u64 = 60;
 

@@ -1,6 +1,7 @@
 //! One step of a worker: one item of a stream, or one node of a graph.
 
 use super::{DELAY_ONE_IN, MAX_DELAY_US, Place};
+use crate::boundary::own_fault;
 use crate::event::Done;
 use crate::fault::Fault;
 use crate::kernel::{device_pointers, resolve};
@@ -19,8 +20,7 @@ use std::time::{Duration, Instant};
 /// Runs what is next at `place`.
 pub(super) fn step(mut runtime: Guard, device: i32, place: Place) -> Guard {
     let Some(work) = runtime.next_work(place) else {
-        CHANGED.notify_all();
-        return runtime;
+        return tell(runtime);
     };
     let attempt = runtime.attempt(place);
     match runtime.admit(&work, device, place, attempt.count == 0) {
@@ -31,7 +31,14 @@ pub(super) fn step(mut runtime: Guard, device: i32, place: Place) -> Guard {
         }
         Err(fault) => runtime.settle(place, &work, attempt, Progress::Failed(fault)),
     }
-    CHANGED.notify_all();
+    tell(runtime)
+}
+
+/// Wakes who may have waited for this step.
+fn tell(mut runtime: Guard) -> Guard {
+    if std::mem::take(&mut runtime.has_news) || runtime.num_watchers > 0 {
+        CHANGED.notify_all();
+    }
     runtime
 }
 
@@ -63,9 +70,8 @@ fn execute(
         // SAFETY: the span is inside a live allocation, which is pinned; what the caller left there is not to be used.
         unsafe { std::ptr::write_bytes(start as *mut u8, FRESH, len) };
     }
-    let progress = catch_unwind(AssertUnwindSafe(|| (task.run)(&context))).unwrap_or_else(|_| {
-        Progress::Failed(Fault::new(ACL_ERROR_RT_DEVICE_MEM_ERROR, "fault of host-cann itself: a panic"))
-    });
+    let progress = catch_unwind(AssertUnwindSafe(|| (task.run)(&context)))
+        .unwrap_or_else(|panic| Progress::Failed(own_fault(&*panic)));
     let mut runtime = state::lock();
     runtime.devices[device as usize].is_busy = false;
     runtime.memory.unpin(pin);
@@ -130,6 +136,7 @@ impl Runtime {
 
     /// Ends the item at the front of a stream.
     pub(crate) fn pop(&mut self, key: usize) {
+        self.has_news = true;
         let Some(stream) = self.streams.at_mut(key) else { return };
         stream.queue.pop_front();
         stream.finished += 1;
@@ -248,6 +255,7 @@ impl Runtime {
 
     /// Takes out all that is queued in a stream.
     pub(crate) fn drop_queue(&mut self, key: usize) {
+        self.has_news = true;
         let Some(stream) = self.streams.at_mut(key) else { return };
         let dropped = std::mem::take(&mut stream.queue);
         stream.finished = stream.submitted;

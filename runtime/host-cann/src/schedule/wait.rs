@@ -43,6 +43,14 @@ pub(crate) fn until(
     (runtime, is_done)
 }
 
+/// Waits until `done`, which what runs at the moment may keep from being so.
+pub(crate) fn watch(mut runtime: Guard, device: i32, done: impl FnMut(&mut Runtime) -> bool) -> Guard {
+    runtime.num_watchers += 1;
+    let (mut runtime, _) = until(runtime, device, None, done);
+    runtime.num_watchers -= 1;
+    runtime
+}
+
 /// The time-out of a call in milliseconds, of which -1 is none.
 ///
 /// # Errors
