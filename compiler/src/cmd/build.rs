@@ -63,11 +63,11 @@ fn compile_device_kernels(target: Target, kernels: &mut Kernels) -> DiagResult<O
     if kernels.lowered.kernels.kernels.is_empty() {
         return Ok(None);
     }
-    let compiler = compile_kernels(&mut kernels.lowered.kernels, soc)?;
-    note(&match &compiler {
-        Some(version) => format!("{num_kernels}, compiled by {version}"),
-        None => format!("{num_kernels}, to be compiled on the device machine"),
-    });
+    let announce = |version: &str| note(&format!("compiling {num_kernels} with {version}"));
+    let compiler = compile_kernels(&mut kernels.lowered.kernels, soc, announce)?;
+    if compiler.is_none() {
+        note(&format!("{num_kernels}, to be compiled on the device machine"));
+    }
     Ok(compiler)
 }
 

@@ -92,16 +92,22 @@ impl DevicePlanner {
     }
 }
 
-/// Compiles generated kernels where this machine has the device compiler; gives its version. Without it they travel as source.
+/// Compiles generated kernels where this machine has the device compiler; gives its version, first to `announce`. Without it they travel as
+/// source.
 ///
 /// # Errors
 /// What the device compiler says of the first kernel it does not take.
-pub fn compile_kernels(kernels: &mut DeviceKernels, soc: &Soc) -> DiagResult<Option<String>> {
+pub fn compile_kernels(
+    kernels: &mut DeviceKernels,
+    soc: &Soc,
+    announce: impl FnOnce(&str),
+) -> DiagResult<Option<String>> {
     if kernels.kernels.is_empty() {
         return Ok(None);
     }
     let Some(compiler) = DeviceCompiler::find() else { return Ok(None) };
     let compiler = compiler?;
+    announce(compiler.version());
     // Kernels are independent: a share of them for each core.
     let num_threads = std::thread::available_parallelism().map_or(1, NonZero::get);
     let share = kernels.kernels.len().div_ceil(num_threads);
