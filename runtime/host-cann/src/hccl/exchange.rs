@@ -1,9 +1,9 @@
 //! A task that asks the hub and waits for its answer.
 
-use super::communicators::Communicator;
+use super::communicators::{Communicator, current_device};
 use super::connection::Awaited;
-use super::lock;
 use super::wire::Request;
+use super::{fault, lock};
 use crate::fault::Fault;
 use crate::span::Span;
 use crate::task::{Progress, Task, TaskContext, submit};
@@ -25,6 +25,9 @@ pub(super) struct Question {
 pub(super) type Ask = Box<dyn Fn(&Communicator) -> Vec<Question> + Send + Sync>;
 
 /// Submits a task that asks and waits.
+///
+/// # Errors
+/// PARA: the communicator is of another device than this thread.
 pub(super) fn submit_exchange(
     communicator: Arc<Communicator>,
     stream: aclrtStream,
@@ -32,6 +35,12 @@ pub(super) fn submit_exchange(
     [reads, writes]: [Vec<Span>; 2],
     ask: Ask,
 ) -> Result<(), Fault> {
+    let device = current_device()?;
+    if device != communicator.device {
+        let text =
+            format!("{} is of device {}; this thread's is {device}", communicator.name, communicator.device);
+        return Err(fault(HcclResult::HCCL_E_PARA, text));
+    }
     let exchange = Exchange { communicator, name: name.to_owned(), ask, open: Mutex::default() };
     let exchange = Arc::new(exchange);
     let run = move |context: &TaskContext| exchange.attempt(context);

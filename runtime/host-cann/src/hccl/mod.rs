@@ -11,6 +11,7 @@
 //! | `HCCL_BUFFSIZE` | MiB of each of a communicator's two buffers | 200 |
 //! | `HCCL_DETERMINISTIC` | `true` or `strict`: reduce in the order of ranks | false |
 
+mod all_to_all;
 mod arithmetic;
 mod channel;
 mod collectives;

@@ -2,7 +2,7 @@
 
 use super::args::Args;
 use super::check::{FLOATS, broadcast, ensure};
-use super::compute::{DType, View, map, matmul};
+use super::compute::{DType, View, map, matmul, matmul_hf32};
 use super::launch::Tensor;
 use super::plan::Plan;
 use super::{Operator, Table};
@@ -34,21 +34,24 @@ fn check_types(args: &Args, a: &Tensor, b: &Tensor, out: &Tensor) -> Result<(), 
 }
 
 /// `cubeMathType` 0 keeps types; 1 lets f32 be computed in HF32; 3 demands it; 4 adds long sums in groups.
-fn check_math_type(args: &mut Args, a: &Tensor) -> Result<(), Fault> {
+///
+/// Gives whether the operands are rounded to HF32.
+fn takes_hf32(args: &mut Args, a: &Tensor) -> Result<bool, Fault> {
     let code = args.i8();
     let allowed: &[i8] = if a.dtype() == DType::F32 { &[0, 1, 3, 4] } else { &[0, 1] };
     ensure(allowed.contains(&code), || {
         format!("cubeMathType is {code}; for {} allowed: {allowed:?}", a.dtype())
-    })
+    })?;
+    Ok(a.dtype() == DType::F32 && matches!(code, 1 | 3))
 }
 
 /// `out = self @ mat2` of `ranks`; with vectors and broadcast batches where those are allowed.
 fn product(args: &mut Args, ranks: std::ops::RangeInclusive<usize>) -> Result<Plan, Fault> {
     let (a, b, out) = (args.input("self")?, args.input("mat2")?, args.output("out")?);
     check_types(args, &a, &b, &out)?;
-    check_math_type(args, &a)?;
+    let hf32 = takes_hf32(args, &a)?;
     [&a, &b].into_iter().try_for_each(|tensor| tensor.has_rank(ranks.clone()))?;
-    let shape = Shape::of(&a, &b)?;
+    let shape = Shape::of(&a, &b, hf32)?;
     out.has_dims(&shape.out, "the product")?;
     out.is_contiguous()?;
     args.plan_as_is(SYSTEM_BYTES, move |launch| {
@@ -63,10 +66,11 @@ struct Shape {
     /// Whether the operands are vectors.
     vectors: [bool; 2],
     out: Vec<usize>,
+    hf32: bool,
 }
 
 impl Shape {
-    fn of(a: &Tensor, b: &Tensor) -> Result<Self, Fault> {
+    fn of(a: &Tensor, b: &Tensor, hf32: bool) -> Result<Self, Fault> {
         let vectors = [a.rank() == 1, b.rank() == 1];
         let k_of_b = b.dims()[b.rank().saturating_sub(2)];
         let k_of_a = *a.dims().last().expect("ranks were checked");
@@ -94,7 +98,7 @@ impl Shape {
         if !vectors[1] {
             out.push(b.dims()[b.rank() - 1]);
         }
-        Ok(Self { batch, vectors, out })
+        Ok(Self { batch, vectors, out, hf32 })
     }
 
     /// Multiplies every pair of matrices and gives each product with the piece of the output it is for.
@@ -117,7 +121,8 @@ impl Shape {
         let (a_at, b_at, c_at) = (matrices(&a), matrices(&b), matrices(&c));
         let mut result = vec![0.0; c.dims[c.rank() - 2] * c.dims[c.rank() - 1]];
         for ((a, b), c) in a_at.zip(b_at).zip(c_at) {
-            matmul(&a, &b, &mut result);
+            let multiply = if self.hf32 { matmul_hf32 } else { matmul };
+            multiply(&a, &b, &mut result);
             store(&result, &c);
         }
     }
@@ -175,8 +180,8 @@ fn scaled_sum(
 ) -> Result<Plan, Fault> {
     check_types(args, &a, &b, &out)?;
     bias.is_of(FLOATS)?;
-    check_math_type(args, &a)?;
-    let shape = Shape::of(&a, &b)?;
+    let hf32 = takes_hf32(args, &a)?;
+    let shape = Shape::of(&a, &b, hf32)?;
     out.has_dims(&shape.out, "the product")?;
     out.is_contiguous()?;
     broadcast(&[&bias, &out])?;

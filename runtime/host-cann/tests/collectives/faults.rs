@@ -222,3 +222,20 @@ fn a_communicator_s_buffers_count() {
     }
     assert_eq!(before, free());
 }
+
+#[test]
+fn a_communicator_is_of_its_device() {
+    let _session = session();
+    let (mut device, mut comm) = (0, HcclComm::NULL);
+    // SAFETY: results are written.
+    unsafe {
+        hccl().HcclCommInitAll(1, &mut device, &mut comm).unwrap();
+        acl().aclrtSetDevice(1).unwrap();
+        let (memory, stream) = (device_memory(4), stream());
+        let strange = hccl().HcclAllReduce(memory, memory, 1, F32, SUM, comm, stream);
+        assert!(text(strange).contains("is of device 0; this thread's is 1"));
+        acl().aclrtResetDeviceForce(1).unwrap();
+        acl().aclrtSetDevice(0).unwrap();
+        hccl().HcclCommDestroy(comm).unwrap();
+    }
+}

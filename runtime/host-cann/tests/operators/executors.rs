@@ -172,3 +172,24 @@ fn a_captured_operator_reads_its_memory_anew() {
     // SAFETY: as above.
     unsafe { acl().aclmdlRIDestroy(graph).unwrap() };
 }
+
+/// Tells a child of this program to forget things.
+const FORGETS: &str = "HOST_CANN_TEST_FORGETS";
+
+#[test]
+fn child_that_forgets() {
+    if std::env::var(FORGETS).is_ok() {
+        let _session = session();
+        negate();
+    }
+}
+
+#[test]
+fn what_was_forgotten_is_told_at_the_end() {
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", "executors::child_that_forgets", "--nocapture"]).env(FORGETS, "1");
+    let output = child.output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    let expected = ["an executor of aclnnNeg never ran", "2 tensor descriptors were never destroyed"];
+    assert!(expected.iter().all(|text| told.contains(text)), "{told}");
+}

@@ -222,3 +222,46 @@ fn what_only_the_device_sees_fails_when_it_runs() {
         text(call("aclnnFlashAttentionScoreV2", &values)).contains("attenMask is not 1 above the diagonal")
     );
 }
+
+/// Which device a child of this program is.
+const SOC: &str = "HOST_CANN_SOC";
+
+#[test]
+fn child_of_the_950() {
+    if std::env::var(SOC).is_ok_and(|soc| soc == "Ascend950PR_9599") {
+        let _session = session();
+        let b = |dims: &[i64]| Value::Tensor(Tensor::full("bf16", dims, 1.5).handle);
+        let out = Tensor::new("f32", &[3, 5], &[5, 1]);
+        let mixed = [b(&[3, 4]), b(&[4, 5]), Value::Tensor(out.handle), Value::I8(0)];
+        call("aclnnMm", &mixed).unwrap();
+        assert_eq!(out.values(), [9.0; 15]);
+        let wide =
+            [tensor("f32", &[1, 2, 1, 896]), tensor("f32", &[1, 2, 1, 896]), tensor("f32", &[1, 2, 1, 896])];
+        let [x, cos, sin] = wide;
+        let out = tensor("f32", &[1, 2, 1, 896]);
+        plan("aclnnRotaryPositionEmbedding", &[x, cos, sin, Value::I64(0), out]).unwrap();
+        println!("the 950 takes it");
+    }
+}
+
+#[test]
+fn the_950_takes_what_others_refuse() {
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", "refusals::child_of_the_950", "--nocapture"]).env(SOC, "Ascend950PR_9599");
+    let output = child.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("the 950 takes it"), "{text}{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn hf32_products_lose_what_it_does_not_hold() {
+    let _session = session();
+    let product = |code| {
+        let (a, b) = (Tensor::full("f32", &[1, 1], 1.0 + 1.0 / 8192.0), Tensor::full("f32", &[1, 1], 1.0));
+        let out = Tensor::new("f32", &[1, 1], &[1, 1]);
+        let t = |tensor: &Tensor| Value::Tensor(tensor.handle);
+        call("aclnnMm", &[t(&a), t(&b), t(&out), Value::I8(code)]).unwrap();
+        out.values()[0]
+    };
+    assert_eq!([product(0), product(1), product(3)], [1.0 + 1.0 / 8192.0, 1.0, 1.0]);
+}
