@@ -14,6 +14,8 @@ pub(crate) struct Team {
     pub(crate) launch: Launch,
     pub(crate) world: Arc<World>,
     pub(crate) link: Option<Link>,
+    /// Whether the ranks bring the trained weights together.
+    pub(crate) saves_weights: bool,
     /// The step before which all stop, once the user asked one process to.
     stop_at: AtomicU64,
 }
@@ -23,13 +25,21 @@ impl Team {
     ///
     /// # Errors
     /// T0762 and T0763 when they do not come together.
-    pub(crate) fn new(launch: Launch, mesh: &Mesh, fingerprint: String, steps: u64) -> DiagResult<Self> {
+    pub(crate) fn new(
+        launch: Launch,
+        mesh: &Mesh,
+        fingerprint: String,
+        steps: u64,
+        saves_weights: bool,
+    ) -> DiagResult<Self> {
         let all_here = launch.num_local() == launch.world_size;
         let here = || Mesh { axes: vec![Axis { name: "ranks".to_owned(), size: launch.num_local() }] };
         let world = if all_here { World::new(mesh) } else { World::new(&here()) };
-        let hello = Hello { fingerprint, world_size: launch.world_size, ranks: launch.ranks.clone(), steps };
+        let (world_size, ranks) = (launch.world_size, launch.ranks.clone());
+        let hello = Hello { fingerprint, world_size, ranks, steps, saves_weights };
         let link = launch.rendezvous.as_ref().map(|at| Link::new(at, &hello, &world)).transpose()?;
-        Ok(Self { launch, world, link, stop_at: AtomicU64::new(u64::MAX) })
+        let saves_weights = link.as_ref().map_or(saves_weights, |link| link.saves_weights);
+        Ok(Self { launch, world, link, saves_weights, stop_at: AtomicU64::new(u64::MAX) })
     }
 
     /// Rank `local` of this process.

@@ -20,6 +20,8 @@ pub(crate) struct Hello {
     pub(crate) ranks: Range<u64>,
     /// Steps it will run.
     pub(crate) steps: u64,
+    /// Whether weights are saved; the process of rank 0 decides.
+    pub(crate) saves_weights: bool,
 }
 
 /// Another process.
@@ -78,18 +80,19 @@ pub(super) fn listen(rendezvous: &Rendezvous, hello: &Hello) -> DiagResult<Vec<P
             return Err(failed(rendezvous, why).help("start them, or wait longer with --rendezvous-timeout"));
         }
     }
+    let welcome = to_json(hello);
     for peer in &mut peers {
-        frame::write(&mut peer.stream, Kind::Welcome, &[]).map_err(|e| failed(rendezvous, e))?;
+        frame::write(&mut peer.stream, Kind::Welcome, &[&welcome]).map_err(|e| failed(rendezvous, e))?;
         settle(&peer.stream).map_err(|e| failed(rendezvous, e))?;
     }
     Ok(peers)
 }
 
-/// Goes to the process of rank 0.
+/// Goes to the process of rank 0, and gives what that says of itself.
 ///
 /// # Errors
 /// T0762 when it is not there in time, T0763 when it says that the processes do not fit together.
-pub(super) fn join(rendezvous: &Rendezvous, hello: &Hello) -> DiagResult<Peer> {
+pub(super) fn join(rendezvous: &Rendezvous, hello: &Hello) -> DiagResult<(Peer, Hello)> {
     let start = Instant::now();
     let mut stream = loop {
         let last = match resolve(rendezvous).map(TcpStream::connect) {
@@ -105,23 +108,27 @@ pub(super) fn join(rendezvous: &Rendezvous, hello: &Hello) -> DiagResult<Peer> {
         }
         std::thread::sleep(Duration::from_millis(100));
     };
-    let text = serde_json::to_vec(hello).expect("numbers and text are JSON");
     let lost = |e: io::Error| {
         failed(rendezvous, format!("rank 0 has gone: {e}")).help("look at what the process of rank 0 says")
     };
-    frame::write(&mut stream, Kind::Hello, &[&text]).map_err(lost)?;
+    frame::write(&mut stream, Kind::Hello, &[&to_json(hello)]).map_err(lost)?;
     // It answers when all have come or its own time is over.
     stream.set_read_timeout(Some(rendezvous.timeout + Duration::from_secs(10))).map_err(lost)?;
     match frame::read(&mut stream).map_err(lost)? {
-        (Kind::Welcome, _) => {
+        (Kind::Welcome, theirs) => {
             settle(&stream).map_err(lost)?;
-            Ok(Peer { ranks: 0..1, stream })
+            let theirs = serde_json::from_slice(&theirs).map_err(|e| lost(e.into()))?;
+            Ok((Peer { ranks: 0..1, stream }, theirs))
         }
         (_, why) => Err(Diag::new(
             "T0763",
             format!("the process of rank 0 refuses the run: {}", String::from_utf8_lossy(&why)),
         )),
     }
+}
+
+fn to_json(hello: &Hello) -> Vec<u8> {
+    serde_json::to_vec(hello).expect("numbers and text are JSON")
 }
 
 fn resolve(rendezvous: &Rendezvous) -> DiagResult<std::net::SocketAddr> {

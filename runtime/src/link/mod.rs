@@ -27,6 +27,8 @@ const NUM_WAITING: usize = 16;
 pub(crate) struct Link {
     /// Whether this is the process in the middle.
     is_center: bool,
+    /// Whether that process saves the weights.
+    pub(crate) saves_weights: bool,
     peers: Vec<Connection>,
     fault: Arc<Mutex<Option<String>>>,
     /// Whether the others know how the run ended here.
@@ -47,13 +49,18 @@ impl Link {
     /// T0762 and T0763 as in [`meet`].
     pub(crate) fn new(rendezvous: &Rendezvous, hello: &Hello, world: &Arc<World>) -> DiagResult<Self> {
         let is_center = hello.ranks.contains(&0);
-        let peers =
-            if is_center { meet::listen(rendezvous, hello)? } else { vec![meet::join(rendezvous, hello)?] };
+        let (peers, center) = if is_center {
+            (meet::listen(rendezvous, hello)?, hello.clone())
+        } else {
+            let (peer, center) = meet::join(rendezvous, hello)?;
+            (vec![peer], center)
+        };
         let fault = Arc::new(Mutex::new(None));
         let connect = |peer| Connection::new(peer, world, &fault);
         let peers = peers.into_iter().map(connect).collect::<io::Result<_>>();
         let peers = peers.map_err(|e| Diag::new("T0762", format!("rendezvous: {e}")))?;
-        Ok(Self { is_center, peers, fault, is_closed: AtomicBool::new(false) })
+        let saves_weights = center.saves_weights;
+        Ok(Self { is_center, saves_weights, peers, fault, is_closed: AtomicBool::new(false) })
     }
 
     /// The least of what all processes give; all wait for each other.

@@ -11,7 +11,7 @@ fn rendezvous(seconds: u64) -> Rendezvous {
 }
 
 fn hello(ranks: Range<u64>) -> Hello {
-    Hello { fingerprint: "f".to_owned(), world_size: 4, ranks, steps: 3 }
+    Hello { fingerprint: "f".to_owned(), world_size: 4, ranks, steps: 3, saves_weights: true }
 }
 
 fn world(num_ranks: u64) -> Arc<World> {
@@ -42,9 +42,11 @@ fn run<T: Send>(
 
 #[test]
 fn processes_agree_on_the_least_and_share_what_the_first_says() {
-    let hellos = [hello(0..1), hello(1..2), hello(2..4)];
+    let quiet = |ranks| Hello { saves_weights: false, ..hello(ranks) };
+    let hellos = [hello(0..1), quiet(1..2), quiet(2..4)];
     let got = run(&hellos, 20, |link, _| {
         let link = link.unwrap();
+        assert!(link.saves_weights, "the first process decides");
         let start = if link.is_center() { 7 } else { 9 };
         let least: Vec<u64> = (0..3).map(|i| link.min(start + i).unwrap()).collect();
         let told = link.broadcast(if link.is_center() { b"root" } else { b"" }).unwrap();

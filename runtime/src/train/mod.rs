@@ -52,7 +52,7 @@ fn run_ranks(options: &Options, journal: &Journal) -> DiagResult<()> {
     }
     let data = Data::open(options, &loaded, steps)?;
     let fingerprint = loaded.manifest.fingerprint.get("all").cloned().unwrap_or_default();
-    let team = Team::new(launch, &loaded.plan.mesh, fingerprint, steps)?;
+    let team = Team::new(launch, &loaded.plan.mesh, fingerprint, steps, options.save_weights.is_some())?;
     let result = run_team(options, &loaded, data, steps, placement, &team, journal);
     if let Some(link) = &team.link {
         link.close(result.as_ref().err());
@@ -87,7 +87,7 @@ fn run_team(
         team,
         leaving: Barrier::new(num_local),
         failure: Mutex::new(None),
-        weights: options.save_weights.as_ref().map(|_| Gathered::new(&loaded.plan)),
+        weights: team.saves_weights.then(|| Gathered::new(&loaded.plan)),
         profile: Mutex::new(None),
         journal,
     };
@@ -97,7 +97,9 @@ fn run_team(
     match (failure, team.link.as_ref().and_then(Link::failure)) {
         (None, None) => run.finish(),
         // The others stop here because of what happened there.
-        (None, Some(diag)) => Err(diag),
+        (None, Some(there)) => Err(there),
+        // CANN saw it too, and knows less.
+        (Some(Failure { diag, .. }), Some(there)) if diag.code == "T0742" => Err(there.note(diag.message)),
         (Some(Failure { rank, diag, .. }), _) if team.launch.world_size > 1 => {
             let num_ranks = team.launch.world_size;
             Err(diag.note(format!("rank {rank} failed, so all {num_ranks} stopped")))
@@ -211,13 +213,13 @@ impl Run<'_> {
     /// What is left to do when all ranks have run to the end.
     fn finish(self) -> DiagResult<()> {
         let is_first = self.team.launch.ranks.start == 0;
-        if let (Some(path), Some(weights)) = (&self.options.save_weights, self.weights) {
+        if let Some(weights) = self.weights {
             match &self.team.link {
-                Some(link) if !is_first => link.give(&[])?,
+                Some(link) if !link.is_center() => link.give(&[])?,
                 Some(link) => link.take_all(|bytes| take_part(&weights, bytes))?,
                 None => {}
             }
-            if is_first {
+            if let Some(path) = self.options.save_weights.as_ref().filter(|_| is_first) {
                 weights.save(path)?;
                 info(&format!("Saved the weights to {}", path.display()));
             }

@@ -150,8 +150,10 @@ fn probe(acl: &Acl, soc: &Soc, num_devices: u64) -> DiagResult<String> {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // SAFETY: all devices were reset. What it says is of no use any more.
-        let _ = unsafe { self.0.acl.aclFinalize() };
+        // SAFETY: all devices were reset.
+        if let Err(error) = unsafe { self.0.acl.aclFinalize() } {
+            crate::metrics::warning(&error.to_string());
+        }
     }
 }
 
