@@ -77,9 +77,9 @@ impl Team {
 
     /// Makes all ranks of all processes give up.
     pub(crate) fn fail(&self, diag: &Diag) {
+        self.world.stop();
         if let Some(link) = &self.link {
             link.close(Some(diag));
         }
-        self.world.stop();
     }
 }

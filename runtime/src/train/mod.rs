@@ -98,6 +98,7 @@ fn run_team(
         (None, None) => run.finish(),
         // The others stop here because of what happened there.
         (None, Some(there)) => Err(there),
+        (Some(Failure { diag, .. }), Some(there)) if diag.code == there.code => Err(there),
         // CANN saw it too, and knows less.
         (Some(Failure { diag, .. }), Some(there)) if diag.code == "T0742" => Err(there.note(diag.message)),
         (Some(Failure { rank, diag, .. }), _) if team.launch.world_size > 1 => {
@@ -263,8 +264,11 @@ impl Run<'_> {
         let leaving = Leaving(self);
         if let Err(RankError::Failed(failed)) = self.run_rank(&comm, &mut device) {
             let (finding, diag) = *failed;
-            self.team.fail(&diag);
-            self.fail(Failure { rank, finding, diag });
+            // Once a rank has failed, CANN fails where others waited for it: that is no news.
+            if diag.code != "T0742" || comm.check().is_ok() {
+                self.team.fail(&diag);
+                self.fail(Failure { rank, finding, diag });
+            }
         }
         drop(leaving);
         let Some(device) = device else { return };

@@ -250,6 +250,10 @@ impl<'a> Context<'a> {
         let mut stream = aclrtStream::NULL;
         // SAFETY: the handle is written.
         self.check(unsafe { self.acl().aclrtCreateStream(&mut stream) })?;
+        // After a call that failed on the device, those queued behind it must not go on with what it left. A device that cannot stop
+        // is as it was.
+        // SAFETY: the stream was just made.
+        let _ = unsafe { self.acl().aclrtSetStreamFailureMode(stream, ACL_STOP_ON_FAILURE.into()) };
         // SAFETY: see `Owned`.
         Ok(Owned::new(self, stream, |cann, stream| unsafe { cann.acl.aclrtDestroyStream(stream) }))
     }

@@ -18,12 +18,15 @@ mod kernels;
 mod operators;
 mod ports;
 mod tables;
+#[cfg(test)]
+mod tests;
 
 use super::{Inputs, RankError, StepError};
 use crate::comm::Comm;
 use crate::diagnose::Stop;
 use crate::exec::Profile;
 use crate::load::{AscendCode, Loaded};
+use crate::metrics::info;
 use crate::pool::Pool;
 pub(crate) use backend::Backend;
 pub(crate) use cann::Cann;
@@ -106,7 +109,7 @@ impl<'a> Ascend<'a> {
             &dyn Fn() -> DiagResult<Box<ascend_rs_sys::types::HcclRootInfo>>,
         ) -> Result<Join, RankError>,
     ) -> Result<Self, RankError> {
-        let (plan, program) = (&loaded.plan, &code.program);
+        let (plan, program, seat_rank) = (&loaded.plan, &code.program, seat.rank);
         let context = Context::new(cann, plan, seat.rank, seat.device, seat.comm)?;
         let arena = Arena::new(&context, program.arena_bytes, &program.memory, manner.expandable_segments)?;
         tables::write(&context, program, &arena)?;
@@ -131,6 +134,9 @@ impl<'a> Ascend<'a> {
             events: &events,
             communicators: &communicators,
         })?;
+        if seat_rank == 0 && manner.eager {
+            info("Issuing every step call by call: nothing is captured");
+        }
         let profile = manner.profiled.then(|| {
             let spent_ns = plan.segments.iter().map(|s| vec![0; s.instrs.len()]).collect();
             Profile { spent_ns, num_steps: 0 }
@@ -179,6 +185,14 @@ impl<'a> Ascend<'a> {
             self.graphs.push(graphs);
         }
         self.context.at(None);
+        if self.context.rank == 0 {
+            let num_graphs = self.graphs.iter().flatten().flatten().count();
+            let num_calls = self.program.submissions().count();
+            let graphs = if num_graphs == 1 { "graph" } else { "graphs" };
+            info(&format!(
+                "Captured the step: {num_calls} calls in {num_graphs} {graphs}, replayed from now on"
+            ));
+        }
         Ok(())
     }
 

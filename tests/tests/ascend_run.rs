@@ -1,0 +1,195 @@
+//! `titan-run --device ascend`: the same training as on the CPU, captured or not, in one process or in several; and what it says when it fails.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use serde_json::Value;
+use std::net::TcpListener;
+use titan_tests::ascend::{SMALL, bare_command, bits, command, results, run, start, train};
+use titan_tests::programs::{Work, finish, stderr, stdout};
+use titan_tests::tensors::{draw_tokens, write_tokens};
+
+const ROW_LEN: usize = 33;
+
+/// A model for devices, and batches for as many ranks.
+fn built(name: &str, ranks: usize, overrides: &[&str]) -> Work {
+    let work = Work::new(name);
+    let target = [
+        "--target",
+        "Ascend910B3",
+        "--parallelism.data_parallel_shard_degree",
+        "-1",
+        "--titan.ranks",
+        "1,2,4",
+    ];
+    work.build_with(SMALL, &[&target[..], overrides].concat());
+    write_tokens(
+        &work.path("t.safetensors"),
+        [5, 2 * ranks, ROW_LEN],
+        &draw_tokens(5 * 2 * ranks * ROW_LEN, 128),
+    );
+    work
+}
+
+const TOKENS: [&str; 2] = ["--tokens", "t.safetensors"];
+
+#[test]
+fn graphs_single_calls_and_mapped_memory_give_the_same_bits() {
+    for style in ["aclnn", "fused"] {
+        let work = built(&format!("device {style}"), 1, &["--ascend-kernels", style]);
+        let (steps, weights) = train(&work, &TOKENS);
+        assert_eq!(steps.len(), 5);
+        for more in ["--no-capture", "--expandable-segments", "--profile"] {
+            let (again, same) = train(&work, &[&TOKENS[..], &[more]].concat());
+            assert_eq!(bits(&steps), bits(&again), "{style} {more}");
+            assert!(weights == same, "{style} {more}");
+        }
+    }
+}
+
+#[test]
+fn devices_train_as_the_cpu_does() {
+    let work = built("device and cpu", 2, &["--ascend-kernels", "aclnn"]);
+    let (device, _) = train(&work, &[&TOKENS[..], &["--nproc-per-node", "2"]].concat());
+    let fp = ["--parallelism.data_parallel_shard_degree", "-1", "--titan.ranks", "1,2,4"];
+    work.build_with(SMALL, &fp);
+    let cpu = work.train(2, 2, &TOKENS);
+    assert_eq!(device.len(), cpu.len());
+    for (device, cpu) in device.iter().zip(&cpu) {
+        assert!((device.loss - cpu.loss).abs() < 0.02, "{device:?} {cpu:?}");
+        assert!((device.grad_norm - cpu.grad_norm).abs() < 0.05 * cpu.grad_norm, "{device:?} {cpu:?}");
+        assert_eq!(device.lr, cpu.lr);
+    }
+}
+
+/// Ranks `first` and so on of a run of 4 in a process of its own.
+fn process(work: &Work, address: &str, first: u64, more: &[&str]) -> std::process::Command {
+    let first = first.to_string();
+    let place =
+        ["--world-size", "4", "--nproc-per-node", "2", "--first-rank", &first, "--rendezvous", address];
+    command(
+        work,
+        &[&place[..], &["--first-device", &first, "--rendezvous-timeout", "60"], &TOKENS, more].concat(),
+    )
+}
+
+fn free_address() -> String {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    format!("127.0.0.1:{port}")
+}
+
+#[test]
+fn processes_train_as_one_does() {
+    let work = built("device processes", 4, &["--ascend-kernels", "aclnn"]);
+    let (steps, weights) = train(&work, &[&TOKENS[..], &["--nproc-per-node", "4"]].concat());
+    let address = free_address();
+    let files = ["--metrics-json", "two.jsonl", "--save-weights", "two.safetensors"];
+    let first = start(&mut process(&work, &address, 0, &files));
+    let second = start(&mut process(&work, &address, 2, &["--save-weights", "not.safetensors"]));
+    for output in [finish(first), finish(second)] {
+        assert!(output.status.success(), "{}{}", stdout(&output), stderr(&output));
+    }
+    let (again, same) = results(&work, "two");
+    assert_eq!(bits(&steps), bits(&again));
+    assert!(weights == same);
+    assert!(!work.path("not.safetensors").exists(), "the process of rank 0 writes");
+}
+
+#[test]
+fn a_process_that_fails_stops_the_others() {
+    let work = built("device process fails", 4, &["--ascend-kernels", "aclnn"]);
+    let mut tokens = draw_tokens(5 * 8 * ROW_LEN, 128);
+    // Step 3 of rank 3.
+    tokens[(2 * 8 + 6) * ROW_LEN + 1] = 128;
+    write_tokens(&work.path("t.safetensors"), [5, 8, ROW_LEN], &tokens);
+    let address = free_address();
+    let first = start(&mut process(&work, &address, 0, &["--save-weights", "w.safetensors"]));
+    let second = start(&mut process(&work, &address, 2, &[]));
+    let (first, second) = (finish(first), finish(second));
+    assert_eq!((first.status.code(), second.status.code()), (Some(1), Some(1)));
+    // The host's CANN may add which collectives were left waiting.
+    let said = stderr(&second);
+    assert!(said.contains("error[T0822]: token 128 is outside"), "{said}");
+    assert!(said.contains("note: rank 3 failed, so all 4 stopped"), "{said}");
+    let said = stderr(&first);
+    assert!(said.contains("error[T0764]: the process of rank 2 has failed: token 128 is outside"), "{said}");
+    assert!(!work.path("w.safetensors").exists());
+}
+
+#[test]
+fn without_cann_one_line_says_what_was_looked_for() {
+    let work = built("device without cann", 1, &[]);
+    let output = run(bare_command(&work, &TOKENS).env("ASCEND_HOME_PATH", "/no/cann"));
+    assert_eq!(output.status.code(), Some(1));
+    let expected = "error[T0740]: CANN's library is not found: looked for libacl_rt.so, libascendcl.so in /no/cann/lib64 \
+                    (ASCEND_HOME_PATH), the dynamic loader's path (LD_LIBRARY_PATH)\n";
+    assert_eq!(stderr(&output), expected);
+    let output = run(&mut bare_command(&work, &[&TOKENS[..], &["--cann", "/no/such"]].concat()));
+    assert!(
+        stderr(&output).ends_with("looked for libacl_rt.so, libascendcl.so in /no/such\n"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn the_machine_must_be_the_artifact_s() {
+    let work = built("device machine", 2, &[]);
+    let run_with = |args: &[&str], name: &str, value: &str| {
+        let output = run(command(&work, &[&TOKENS[..], args].concat()).env(name, value));
+        assert_eq!(output.status.code(), Some(1));
+        stderr(&output)
+    };
+    let said = run_with(&[], "HOST_CANN_SOC", "Ascend910B1");
+    assert!(
+        said.starts_with(
+            "error[T0753]: the artifact was built for Ascend910B3, this machine has Ascend910B1"
+        ),
+        "{said}"
+    );
+    let said = run_with(&["--nproc-per-node", "2"], "HOST_CANN_DEVICES", "1");
+    assert!(
+        said.starts_with("error[T0754]: the ranks of this process need 2 devices, the machine has 1"),
+        "{said}"
+    );
+    let output = work.titan_run(&[&["run.titan"][..], &TOKENS].concat());
+    assert!(stderr(&output).contains("help: run it with `--device ascend`"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_value_that_is_not_finite_is_found_before_the_weights_change() {
+    for more in [&[][..], &["--no-capture"]] {
+        let work = built("device not finite", 1, &["--optimizer.lr", "1e30", "--ascend-kernels", "aclnn"]);
+        let files = ["--save-weights", "w.safetensors"];
+        let output = run(&mut command(&work, &[&TOKENS[..], &files, more].concat()));
+        assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
+        let said = stderr(&output);
+        assert!(said.starts_with("error[T0710]: step "), "{said}");
+        assert!(said.contains("` (") && said.contains("first at element"), "{said}");
+        assert!(!work.path("w.safetensors").exists());
+    }
+}
+
+#[test]
+fn a_report_is_written_of_runs_that_end_and_of_runs_that_fail() {
+    let work = built("device report", 1, &[]);
+    let report = |command: &mut std::process::Command| -> Value {
+        let output = run(command);
+        let text =
+            std::fs::read_to_string(work.path("r.json")).unwrap_or_else(|_| panic!("{}", stderr(&output)));
+        std::fs::remove_file(work.path("r.json")).unwrap();
+        serde_json::from_str(&text).unwrap()
+    };
+    let args = [&TOKENS[..], &["--report", "r.json"]].concat();
+    let good = report(&mut command(&work, &args));
+    assert_eq!(good["error"], Value::Null);
+    assert_eq!(good["cann"]["soc"], "Ascend910B3");
+    assert_eq!(good["manifest"]["target"]["name"], "Ascend910B3");
+    let rank = &good["ranks"][0];
+    assert!(rank["num_graphs"].as_u64() > Some(0), "{rank}");
+    assert!(rank["operators"].as_array().is_some_and(|all| !all.is_empty()), "{rank}");
+    assert!(rank["last_call"].as_str().is_some_and(|call| call.contains("segment")), "{rank}");
+    assert!(good["program"]["arena_bytes"].as_u64() > Some(0));
+    let bad = report(bare_command(&work, &args).env("ASCEND_HOME_PATH", "/no/cann"));
+    assert_eq!(bad["error"]["code"], "T0740");
+    assert_eq!(bad["environment"]["ASCEND_HOME_PATH"], "/no/cann");
+    assert!(bad["program"]["segments"].as_array().is_some_and(|all| !all.is_empty()));
+}
