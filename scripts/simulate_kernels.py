@@ -7,11 +7,18 @@ line of JSON: {"name", "error"}, without an error if it ran. SIMULATOR_FOLDER ho
 """
 import ctypes
 import json
+import os
+import subprocess
 import sys
 
 simulator, work = sys.argv[1:3]
 sys.path.insert(0, simulator)
 import hivm2cpu
+
+# The simulator links every kernel with this object, which it makes of its own source unless it is there already: ours holds more functions.
+library = os.path.join(os.path.dirname(os.path.abspath(__file__)), "device_library.cpp")
+options = ["-O2", "-march=native", "-fPIC", "-fno-fast-math", "-ffp-contract=off"]
+subprocess.run(["g++", *options, "-I", simulator, "-c", library, "-o", os.path.join(work, "rt.o")], check=True)
 
 
 def descriptor(memory, dims):

@@ -20,6 +20,9 @@ pub const VARIABLE: &str = "TITAN_BISHENGIR";
 /// A kernel takes half a second; a compiler that takes this long will not end.
 const LIMIT: Duration = Duration::from_secs(120);
 
+/// Tries after one that ran out of a core's memory: its own search for smaller tiles ends too early for kernels with many comparisons.
+const MORE_BUFFERS: [u32; 3] = [8, 24, 48];
+
 /// A device compiler that was found and says what version it is.
 #[derive(Debug, Clone)]
 pub struct DeviceCompiler {
@@ -90,11 +93,26 @@ impl DeviceCompiler {
     /// T0540 when the compiler cannot be run, T0541 when it refuses the kernel, T0542 when it crashes, T0543 when it does not end,
     /// T0544 when it succeeds without a result, T0545 when the vendor's back end is missing, T0546 when its files cannot be written.
     pub fn compile(&self, kernel: &DeviceKernel, soc: &Soc) -> DiagResult<Vec<u8>> {
+        let mut result = self.attempt(kernel, soc, None);
+        for buffers in MORE_BUFFERS {
+            match result {
+                Err(ref diag) if diag.notes.iter().any(|note| note.contains("ub overflow")) => {
+                    result = self.attempt(kernel, soc, Some(buffers));
+                }
+                done => return done,
+            }
+        }
+        result
+    }
+
+    /// Compiles with tiles that leave room for `buffers` more of their size than the compiler counts.
+    fn attempt(&self, kernel: &DeviceKernel, soc: &Soc, buffers: Option<u32>) -> DiagResult<Vec<u8>> {
         let files = Files::new()?;
         let (input, output) = (files.path("kernel.mlir"), files.path("kernel.o"));
         files.write(&input, kernel.mlir.as_bytes())?;
         let mut arguments = vec![input.display().to_string()];
         arguments.extend(flags(soc));
+        arguments.extend(buffers.map(|n| format!("--hfusion-max-buffer-count-tuning={n}")));
         arguments.extend(["-o".to_owned(), output.display().to_string()]);
         let ended = self.run(&files, &arguments)?;
         let at =

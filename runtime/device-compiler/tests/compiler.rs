@@ -77,6 +77,18 @@ fn each_failure_has_its_code() {
 }
 
 #[test]
+fn tiles_get_smaller_until_they_fit() {
+    let _alone = alone();
+    let fits_at = |buffers: &str| {
+        format!(
+            "case \"$*\" in *tuning={buffers}*) {OUT}echo ok > \"$out\";; *) echo 'error: ub overflow'; exit 1;; esac"
+        )
+    };
+    assert_eq!(compile(&fits_at("24")).unwrap(), b"ok\n");
+    assert_eq!(compile(&fits_at("never")).unwrap_err().code, "T0541");
+}
+
+#[test]
 fn a_program_that_cannot_be_run_is_refused_at_once() {
     let _alone = alone();
     let folder = TempDir::new().unwrap();

@@ -7,6 +7,9 @@ use titanc::driver::{Lowered, PassFlags, Planner, Source, resolve};
 use titanc::model::Registry;
 use titanc::target::Target;
 
+/// Elements of a domain that is still small.
+const MAX_ELEMENTS: u64 = 1 << 21;
+
 /// What programs for these numbers of ranks launch, and what of their kernels goes to operators.
 ///
 /// # Errors
@@ -46,12 +49,16 @@ pub fn small_rows(kernel: &RowKernel, rows: u64) -> u64 {
     small.min(rows)
 }
 
-/// Those kernels on small domains, each once.
+/// Those kernels on small domains, each once, but for those that have none.
 pub fn small(kernels: &[DeviceKernel]) -> Vec<(RowKernel, u64)> {
     let mut small: Vec<(RowKernel, u64)> = Vec::new();
     for kernel in kernels {
         let domain = (kernel.kernel.clone(), small_rows(&kernel.kernel, kernel.rows));
-        if !small.contains(&domain) {
+        let num_elements = match kernel.kernel.cols {
+            Cols::Static(cols) => domain.1 * cols,
+            Cols::Flat { .. } => domain.1,
+        };
+        if num_elements <= MAX_ELEMENTS && !small.contains(&domain) {
             small.push(domain);
         }
     }

@@ -138,7 +138,24 @@ fn places(kernel: &DeviceKernel) -> Vec<Option<usize>> {
     kernel.kernel.outputs.iter().map(place).collect()
 }
 
+/// Runs the jobs, on all processors.
 fn simulate(simulator: &Path, work: &Path, runs: &[Run<'_>]) -> Result<Vec<Answer>, String> {
+    let num = std::thread::available_parallelism().map_or(1, usize::from);
+    let shares: Vec<_> = runs.chunks(runs.len().div_ceil(num).max(1)).enumerate().collect();
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = shares
+            .into_iter()
+            .map(|(i, share)| {
+                scope.spawn(move || simulate_share(simulator, &work.join(i.to_string()), share))
+            })
+            .collect();
+        let answers = workers.into_iter().map(|w| w.join().expect("a worker does not panic"));
+        answers.collect::<Result<Vec<_>, _>>().map(|answers| answers.into_iter().flatten().collect())
+    })
+}
+
+fn simulate_share(simulator: &Path, work: &Path, runs: &[Run<'_>]) -> Result<Vec<Answer>, String> {
+    std::fs::create_dir_all(work).map_err(|e| format!("{}: {e}", work.display()))?;
     let mut child = Command::new("python3")
         .arg("scripts/simulate_kernels.py")
         .args([simulator, work])

@@ -11,26 +11,36 @@ use titan_ir::kernel::{KernelSpec, text};
 /// Symbols of the device library.
 pub(super) struct Library {
     symbols: BTreeSet<String>,
+    /// Text of bitcode of a form that LLVM 22 does not read: its names lie in it one after another.
+    names: Vec<String>,
 }
+
+/// What a function's symbol starts with.
+const PREFIX: &str = "_mlir_ciface_";
 
 impl Library {
     /// The library of a device, in the package's `lib`: bitcode, one file per kind of core.
     pub(super) fn of(package: &Path, soc: &Soc) -> Result<Self, String> {
         let suffix = if soc.family == Family::A5 { ".c310.bc" } else { ".bc" };
-        let mut symbols = BTreeSet::new();
+        let mut library = Self { symbols: BTreeSet::new(), names: Vec::new() };
         for core in ["aiv", "aic", "mix.aiv", "mix.aic"] {
             let path = package.join("lib").join(format!("meta_op.{core}{suffix}"));
             let nm = Command::new("llvm-nm-22").arg("--defined-only").arg(&path).output();
-            // Some of the bitcode is of a form that LLVM 22 does not read; what is called must then be in the other files.
             let nm = nm.map_err(|e| format!("cannot run llvm-nm-22: {e}"))?;
+            if !nm.status.success() {
+                let bytes = std::fs::read(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+                library.names.push(String::from_utf8_lossy(&bytes).into_owned());
+            }
             let text = String::from_utf8_lossy(&nm.stdout).into_owned();
-            let names = text.lines().filter_map(|line| line.split("_mlir_ciface_").nth(1));
-            symbols.extend(names.map(|name| name.split('.').next().unwrap_or(name).to_owned()));
+            let names = text.lines().filter_map(|line| line.split(PREFIX).nth(1));
+            library.symbols.extend(names.map(|name| name.split('.').next().unwrap_or(name).to_owned()));
         }
-        if symbols.is_empty() {
-            return Err(format!("{} holds no device library for {}", package.display(), soc.name));
-        }
-        Ok(Self { symbols })
+        Ok(library)
+    }
+
+    fn holds(&self, name: &str) -> bool {
+        let symbol = format!("{PREFIX}{name}");
+        self.symbols.contains(name) || self.names.iter().any(|names| names.contains(&symbol))
     }
 }
 
@@ -111,7 +121,7 @@ impl Vendor<'_> {
     fn missing(&self, text: &str) -> Vec<String> {
         let calls = text.split("func.func private @").skip(1);
         let names = calls.filter_map(|rest| rest.split('(').next());
-        names.filter(|name| !self.library.symbols.contains(*name)).map(str::to_owned).collect()
+        names.filter(|name| !self.library.holds(name)).map(str::to_owned).collect()
     }
 }
 

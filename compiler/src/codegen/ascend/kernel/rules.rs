@@ -7,7 +7,7 @@ use super::Unfit;
 use super::shape::Shape;
 use titan_ir::DType;
 use titan_ir::kernel::row::Rank;
-use titan_ir::kernel::{Access, Cols, Expr, RowKernel, Store};
+use titan_ir::kernel::{Access, Cols, Expr, Output, RowKernel, Store};
 
 /// Bytes a row must be a multiple of: others are padded, but not the buffer that holds them, and the last ones run into the next buffer.
 const ROW_BYTES: u64 = 32;
@@ -18,7 +18,7 @@ const PAIR_COLS: u64 = 16;
 /// Judges a kernel.
 pub(super) fn check(kernel: &RowKernel, shape: &Shape) -> Result<(), Unfit> {
     let ranks = kernel.ranks();
-    let rules: [(bool, &str); 12] = [
+    let rules: [(bool, &str); 13] = [
         (shape.full().contains(&0), "has no elements"),
         (loads(kernel, |a| matches!(a, Access::Gather { .. })), "gathers rows"),
         (loads(kernel, |a| a == Access::Tile), "reads the tile of a contraction"),
@@ -30,6 +30,7 @@ pub(super) fn check(kernel: &RowKernel, shape: &Shape) -> Result<(), Unfit> {
         (reduces_a_constant(kernel, &ranks), "reduces what is the same in a whole row"),
         (stores_a_constant(kernel), "stores what depends on no operand"),
         (stores_unreduced_rows(kernel), "stores a row's value that no reduction gives beside elements"),
+        (repeats_beside_others(kernel, &ranks), "stores what is the same in rows or columns beside others"),
         (confuses_dimensions(kernel, shape, &ranks), "reduces rows of as many columns as there are rows"),
     ];
     match rules.iter().find(|(is_broken, _)| *is_broken) {
@@ -101,6 +102,11 @@ fn stores_unreduced_rows(kernel: &RowKernel) -> bool {
     let reduces = reaches(kernel, |e| matches!(e, Expr::RowSum(_) | Expr::RowMax(_)));
     let stores_elements = kernel.outputs.iter().any(|o| o.store == Store::Full);
     stores_elements && kernel.outputs.iter().any(|o| o.store == Store::Row && !reduces[o.value.index()])
+}
+
+fn repeats_beside_others(kernel: &RowKernel, ranks: &[Rank]) -> bool {
+    let repeats = |o: &Output| o.store == Store::Full && ranks[o.value.index()] != Rank::Full;
+    kernel.outputs.len() > 1 && kernel.outputs.iter().any(repeats)
 }
 
 /// What varies along columns only is taken for what varies along rows when there are as many of both, and nothing is cut in tiles.
