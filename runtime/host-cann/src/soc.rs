@@ -1,5 +1,7 @@
 //! The devices this library can be.
 
+use crate::fault::Fault;
+use ascend_rs_sys::types::ACL_ERROR_INVALID_PARAM;
 use std::env;
 use std::sync::OnceLock;
 
@@ -64,12 +66,17 @@ impl Soc {
 
 /// The device of this process, named by `HOST_CANN_SOC`.
 ///
-/// # Panics
-/// The name is none of ours.
-pub(crate) fn current() -> &'static Soc {
-    static CURRENT: OnceLock<&'static Soc> = OnceLock::new();
-    CURRENT.get_or_init(|| {
-        let name = env::var("HOST_CANN_SOC").unwrap_or_else(|_| "Ascend910B3".to_owned());
-        ALL.iter().find(|soc| soc.name == name).unwrap_or_else(|| panic!("HOST_CANN_SOC: no device `{name}`"))
+/// # Errors
+/// 100000: the name is none of ours.
+pub(crate) fn find() -> Result<&'static Soc, Fault> {
+    static CURRENT: OnceLock<Option<&'static Soc>> = OnceLock::new();
+    let name = || env::var("HOST_CANN_SOC").unwrap_or_else(|_| "Ascend910B3".to_owned());
+    CURRENT.get_or_init(|| ALL.iter().find(|soc| soc.name == name())).ok_or_else(|| {
+        Fault::new(ACL_ERROR_INVALID_PARAM, format!("HOST_CANN_SOC: there is no device `{}`", name()))
     })
+}
+
+/// The device of this process.
+pub(crate) fn current() -> &'static Soc {
+    find().expect("aclInit has found it")
 }

@@ -13,12 +13,16 @@ use crate::memory::Memory;
 use crate::memory::physical::{Physical, Reserved};
 use crate::random::Random;
 use crate::shadow::Shadow;
+use crate::soc;
 use crate::stats::Stats;
 use crate::stream::Stream;
 use ascend_rs_sys::types::*;
 use std::collections::BTreeMap;
 use std::env;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Devices a process may have.
+const MAX_DEVICES: i32 = 64;
 
 /// What the environment asks for.
 #[derive(Debug, Clone)]
@@ -116,7 +120,13 @@ impl Runtime {
                 .map_err(|_| Fault::new(ACL_ERROR_INVALID_PARAM, format!("{name}: `{text}` is no number"))),
             Err(_) => Ok(default),
         };
-        let num_devices = number("HOST_CANN_DEVICES", 8)? as i32;
+        soc::find()?;
+        let num_devices = number("HOST_CANN_DEVICES", 8)?;
+        let num_devices = i32::try_from(num_devices).ok().filter(|num| (1..=MAX_DEVICES).contains(num));
+        let num_devices = num_devices.ok_or_else(|| {
+            let message = format!("HOST_CANN_DEVICES: it is from 1 to {MAX_DEVICES}");
+            Fault::new(ACL_ERROR_INVALID_PARAM, message)
+        })?;
         self.options = Options {
             num_devices,
             is_strict: number("HOST_CANN_STRICT", 0)? != 0,

@@ -169,7 +169,9 @@ fn physical_memory_is_mapped_into_reserved_addresses() {
             fill(at(start, i * UNIT), UNIT, i as u8, one).unwrap();
         }
         synchronize(one).unwrap();
-        assert_eq!(read(at(start, UNIT), 2).unwrap(), [1, 1]);
+        assert_eq!(read(at(start, UNIT - 1), 2).unwrap(), [0, 1], "neighbours are one range");
+        fill(at(start, UNIT - 8), 16, 7, one).unwrap();
+        synchronize(one).unwrap();
         fill(at(start, 2 * UNIT), 1, 0, one).unwrap();
         assert!(text(synchronize(one)).contains("507015"), "nothing is mapped there");
         assert_eq!(code(read(at(start, 2 * UNIT), 1)), 107000);
@@ -180,5 +182,28 @@ fn physical_memory_is_mapped_into_reserved_addresses() {
             assert_eq!(code(acl().aclrtFreePhysical(*handle)), if i == 0 { 107017 } else { 0 });
         }
         acl().aclrtReleaseMemAddress(start).unwrap();
+    }
+}
+
+#[test]
+fn devices_copy_to_each_other_once_both_have_allowed_it() {
+    let _session = session();
+    let (one, here) = (stream(), device_memory(LEN));
+    // SAFETY: handles and memory the library checks.
+    unsafe {
+        let mut context = aclrtContext::NULL;
+        acl().aclrtGetCurrentContext(&mut context).unwrap();
+        acl().aclrtSetDevice(1).unwrap();
+        let (two, there) = (stream(), device_memory(LEN));
+        fill(there, LEN, 5, two).unwrap();
+        synchronize(two).unwrap();
+        acl().aclrtDeviceEnablePeerAccess(0, 0).unwrap();
+        acl().aclrtSetCurrentContext(context).unwrap();
+        assert_eq!(code(copy(here, there, LEN, one)), 107000, "only one side has allowed it");
+        acl().aclrtDeviceEnablePeerAccess(1, 0).unwrap();
+        copy(here, there, LEN, one).unwrap();
+        synchronize(one).unwrap();
+        assert_eq!(read(here, LEN).unwrap(), vec![5; LEN]);
+        acl().aclrtResetDevice(1).unwrap();
     }
 }

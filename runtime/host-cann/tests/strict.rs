@@ -114,7 +114,13 @@ fn a_wrong_variable_is_an_error_of_the_begin() {
         println!("{}", text(unsafe { acl().aclInit(std::ptr::null()) }));
         return;
     }
-    let output = child(NAME, &[("HOST_CANN_SEED", "x")]);
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(text.contains("100000") && text.contains("HOST_CANN_SEED: `x` is no number"), "{text}");
+    for (variable, value, why) in [
+        ("HOST_CANN_SEED", "x", "`x` is no number"),
+        ("HOST_CANN_DEVICES", "0", "it is from 1 to 64"),
+        ("HOST_CANN_SOC", "Ascend310", "there is no device `Ascend310`"),
+    ] {
+        let output = child(NAME, &[(variable, value)]);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(text.contains("100000") && text.contains(&format!("{variable}: {why}")), "{text}");
+    }
 }

@@ -33,7 +33,7 @@ fn checked(dst: *mut c_void, max: usize, src: *const c_void, count: usize) -> Re
 /// Where `span` is; if memory the runtime knows, all of it is in one allocation.
 fn place(runtime: &Guard, span: Span, what: &str) -> Result<Place, Fault> {
     let place = runtime.place(span.start);
-    let is_whole = runtime.memory.find(span.start).is_some_and(|a| a.span.contains(span));
+    let is_whole = runtime.memory.is_whole(span);
     if place == Place::Pageable || is_whole {
         return Ok(place);
     }

@@ -8,7 +8,7 @@ use crate::schedule::wait;
 use crate::soc;
 use crate::state::{self, Guard};
 use ascend_rs_sys::types::*;
-use std::ffi::c_char;
+use std::ffi::{CString, c_char};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -51,8 +51,9 @@ pub(crate) unsafe fn aclrtGetRunMode(mode: *mut aclrtRunMode) -> Result<(), Faul
 }
 
 pub(crate) fn aclrtGetSocName() -> Result<*const c_char, Fault> {
-    static NAME: OnceLock<std::ffi::CString> = OnceLock::new();
-    let name = NAME.get_or_init(|| std::ffi::CString::new(soc::current().name).unwrap_or_default());
+    static NAME: OnceLock<CString> = OnceLock::new();
+    let soc = soc::find()?;
+    let name = NAME.get_or_init(|| CString::new(soc.name).unwrap_or_default());
     Ok(name.as_ptr())
 }
 

@@ -129,7 +129,7 @@ pub(crate) unsafe fn aclrtMemSetAccess(
     non_null(desc, "desc")?;
     let runtime = state::ready()?;
     let span = Span::new(pointer, size);
-    if count == 0 || runtime.memory.find(span.start).is_none_or(|a| !a.span.contains(span)) {
+    if count == 0 || !runtime.memory.is_whole(span) {
         return Err(Fault::parameter(format!("{span} is not mapped, or there are no descriptions")));
     }
     Ok(())

@@ -127,6 +127,27 @@ impl Memory {
         (address < allocation.span.end()).then_some(allocation)
     }
 
+    /// The first address from `span`'s on that is not in its allocation, or in those mapped right behind it into the same range:
+    /// memory that was mapped piece by piece is used as one. None if all of `span` is.
+    fn first_outside(&self, span: Span) -> Option<usize> {
+        let first = self.find(span.start)?;
+        let (mut end, place) = (first.span.end(), first.place);
+        let is_mapped =
+            |a: &&Allocation| !a.is_own() && a.place == place && matches!(place, Place::Device(_));
+        while end < span.end() && is_mapped(&first) {
+            match self.live.get(&end).filter(is_mapped) {
+                Some(next) => end = next.span.end(),
+                None => break,
+            }
+        }
+        (end < span.end()).then_some(end)
+    }
+
+    /// Whether every byte of `span` is in one live allocation, or in memory mapped as one range.
+    pub(crate) fn is_whole(&self, span: Span) -> bool {
+        self.find(span.start).is_some() && self.first_outside(span).is_none()
+    }
+
     /// Live allocations, by address.
     pub(crate) fn live(&self) -> impl Iterator<Item = &Allocation> {
         self.live.values()
@@ -146,7 +167,7 @@ impl Memory {
         (address < allocation.span.end()).then_some(allocation)
     }
 
-    /// Checks that every byte of `span` is in one live allocation of `device`.
+    /// Checks that every byte of `span` is in one live allocation of `device`, or in memory mapped as one range.
     ///
     /// # Errors
     /// 507015: it is not; the text says why.
@@ -162,14 +183,12 @@ impl Memory {
             Place::Device(other) => return fail(format!("which are memory of device {other}, not {device}")),
             _ => return fail("which are host memory, not device memory".to_owned()),
         }
-        if allocation.span.contains(span) {
-            return Ok(());
+        match self.first_outside(span) {
+            None => Ok(()),
+            Some(end) => {
+                fail(format!("which run {} past the allocation {}", span.end() - end, allocation.span))
+            }
         }
-        fail(format!(
-            "which run {} past the allocation {}",
-            span.end() - allocation.span.end(),
-            allocation.span
-        ))
     }
 
     /// What is known of `address`.

@@ -179,7 +179,7 @@ impl Runtime {
         }
         reads.iter().try_for_each(|span| check(span, "reads"))?;
         writes.iter().try_for_each(|span| check(span, "writes"))?;
-        let is_live = |span: &Span| self.memory.find(span.start).is_some_and(|a| a.span.contains(*span));
+        let is_live = |span: &Span| self.memory.is_whole(*span);
         let mut host = work.host_reads.iter().chain(&work.host_writes);
         if let Some(gone) = host.find(|span| !is_live(span)) {
             let message = format!("its host memory {gone} is {}", self.memory.describe(gone.start));
