@@ -6,6 +6,7 @@ mod support;
 
 mod call;
 mod executors;
+mod nulls;
 mod numbers;
 mod orders;
 mod refusals;

@@ -7,10 +7,10 @@ use ascend_rs_sys::Value;
 use serde_json::Value as Json;
 use std::collections::BTreeSet;
 
-const DATA: &str = include_str!("../data/operators.json");
+pub(crate) const DATA: &str = include_str!("../data/operators.json");
 
 /// What a tensor must hold after the call.
-struct Wanted {
+pub(crate) struct Wanted {
     tensor: Tensor,
     values: Vec<f64>,
     tolerance: f64,
@@ -60,7 +60,7 @@ fn tensor(json: &Json, wanted: &mut Vec<Wanted>) -> Tensor {
     tensor
 }
 
-fn value(json: &Json, wanted: &mut Vec<Wanted>) -> Value {
+pub(crate) fn value(json: &Json, wanted: &mut Vec<Wanted>) -> Value {
     let (key, inner) = json.as_object().unwrap().iter().next().unwrap();
     match key.as_str() {
         "null" => Value::Null,

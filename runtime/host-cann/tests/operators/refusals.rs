@@ -154,7 +154,7 @@ const CASES: &[Case] = &[
         INVALID,
         "the mask of sparseMode 2 is [2048, 2048]",
     ),
-    ("aclnnFlashAttentionScoreV2", 6, || Value::Null, INVALID, "sparseMode 2 needs a mask"),
+    ("aclnnFlashAttentionScoreV2", 6, || Value::Null, INVALID, "sparseMode 2 needs one"),
     ("aclnnFlashAttentionScoreV2", 11, || Value::F64(0.9), INVALID, "keepProb is 0.9"),
     ("aclnnFlashAttentionScoreV2", 15, || text_value("TND"), INVALID, "allowed: BSH, SBH, BSND, BNSD"),
     ("aclnnFlashAttentionScoreV2", 17, || Value::I64(7), INVALID, "sparseMode is 7"),

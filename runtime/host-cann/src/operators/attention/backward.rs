@@ -5,23 +5,24 @@ use super::mask::Mask;
 use super::settings::{Attributes, Problem};
 use super::{BLOCK, REPEATS};
 use crate::fault::Fault;
-use crate::operators::args::{Args, null};
+use crate::operators::args::Args;
 use crate::operators::compute::{Order, View, matmul};
-use crate::operators::launch::Tensor;
 use crate::operators::plan::Plan;
 
 pub(super) fn backward(args: &mut Args, version: u8) -> Result<Plan, Fault> {
     let (query, key, value, dy) =
         (args.input("query")?, args.input("keyIn")?, args.input("value")?, args.input("dy")?);
-    args.absent("pseShiftOptional")?;
-    args.absent("dropMaskOptional")?;
-    args.absent("paddingMaskOptional")?;
-    let mask = args.optional_input("attenMaskOptional")?;
-    let (max, sum) = (args.optional_input("softmaxMaxOptional")?, args.optional_input("softmaxSumOptional")?);
-    args.absent("softmaxInOptional")?;
-    let out = args.optional_input("attentionInOptional")?;
+    // The third version calls optional parameters by their plain names.
+    let name = |plain: &str| if version >= 3 { plain.to_owned() } else { format!("{plain}Optional") };
+    for unused in ["pseShift", "dropMask", "paddingMask"] {
+        args.absent(&name(unused))?;
+    }
+    let mask = args.optional_input(&name("attenMask"))?;
+    let (max, sum) = (args.input(&name("softmaxMax"))?, args.input(&name("softmaxSum"))?);
+    args.absent(&name("softmaxIn"))?;
+    let out = args.input(&name("attentionIn"))?;
     if version >= 3 {
-        args.absent("sinkInOptional")?;
+        args.absent("sinkIn")?;
     }
     let attributes = Attributes::take(args, version)?;
     let (dq, dk, dv) = (args.output("dqOut")?, args.output("dkOut")?, args.output("dvOut")?);
@@ -29,9 +30,6 @@ pub(super) fn backward(args: &mut Args, version: u8) -> Result<Plan, Fault> {
     if version >= 3 {
         let _unused = args.optional_output("dsinkOut")?;
     }
-    let needed = |tensor: Option<Tensor>, name: &str| tensor.ok_or_else(|| null(name));
-    let (max, sum) = (needed(max, "softmaxMaxOptional")?, needed(sum, "softmaxSumOptional")?);
-    let out = needed(out, "attentionInOptional")?;
     let problem = Problem::check(args, &attributes, [&query, &key, &value], mask.as_ref())?;
     problem.check_statistic(&max)?;
     problem.check_statistic(&sum)?;

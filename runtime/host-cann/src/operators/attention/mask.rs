@@ -40,7 +40,7 @@ impl Sparse {
             _ => return Err(invalid(format!("sparseMode is {code}; allowed: 0 to 6"))),
         };
         let Some(mask) = mask else {
-            ensure(code == 0, || format!("attenMaskOptional is null; sparseMode {code} needs a mask"))?;
+            ensure(code == 0, || format!("attenMask is null; sparseMode {code} needs one"))?;
             return Ok(rule);
         };
         mask.is_of(MASKS)?;
@@ -53,8 +53,9 @@ impl Sparse {
         let fits = leads.iter().any(|lead| mask.dims() == [lead, &scores[..]].concat());
         ensure(fits, || {
             format!(
-                "attenMaskOptional has shape {:?}; allowed with sparseMode {code}: [{queries}, {keys}] after nothing, \
+                "{} has shape {:?}; allowed with sparseMode {code}: [{queries}, {keys}] after nothing, \
                  [1, 1], [{batch}, 1] or [{batch}, {heads}]",
+                mask.name,
                 mask.dims()
             )
         })?;

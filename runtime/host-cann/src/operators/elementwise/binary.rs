@@ -17,6 +17,8 @@ pub(super) enum Form {
     Scalar,
     InplaceTensor,
     InplaceScalar,
+    /// A tensor, and a scalar that is its exponent.
+    Exponent,
 }
 
 /// An operand: a tensor, or a scalar of the host that was frozen.
@@ -34,7 +36,7 @@ impl Operand {
     pub(super) fn take(args: &mut Args, form: Form, name: &str) -> Result<Self, Fault> {
         Ok(match form {
             Form::Tensor | Form::InplaceTensor => Self::Tensor(args.input(name)?),
-            Form::Scalar | Form::InplaceScalar => Self::scalar(args.scalar(name)?),
+            Form::Scalar | Form::InplaceScalar | Form::Exponent => Self::scalar(args.scalar(name)?),
         })
     }
 
@@ -99,7 +101,7 @@ where
 {
     let in_place = matches!(form, Form::InplaceTensor | Form::InplaceScalar);
     let first = if in_place { args.updated("selfRef")? } else { args.input("self")? };
-    let second = Operand::take(args, form, "other")?;
+    let second = Operand::take(args, form, if form == Form::Exponent { "exponent" } else { "other" })?;
     let one = Scalar { dtype: DType::I64, float: 1.0, integer: 1 };
     let alpha = if has_alpha { args.scalar("alpha")? } else { one };
     let out = if in_place { first.clone() } else { args.output("out")? };
@@ -139,5 +141,5 @@ pub(super) fn pow_tensor_scalar(args: &mut Args) -> Result<Plan, Fault> {
         Err(_) => i64::from(base == 1),
     };
     let (f, d) = (|[x, e, _]: [f32; 3]| x.powf(e), |[x, e, _]: [f64; 3]| x.powf(e));
-    binary(args, Form::Scalar, false, f, d, Some(integer))
+    binary(args, Form::Exponent, false, f, d, Some(integer))
 }

@@ -16,9 +16,12 @@ use lanes::{larger, smaller};
 /// A function of one element, of floats only: integers become floats.
 macro_rules! float {
     ($name:literal, $x:ident => $body:expr) => {
+        float!($name, "self", $x => $body)
+    };
+    ($name:literal, $parameter:literal, $x:ident => $body:expr) => {
         (
             $name,
-            (|args| unary::unary(args, |$x: f32| $body, |$x: f64| $body, None::<fn(i64) -> i64>)) as Operator,
+            (|args| unary::unary(args, $parameter, |$x: f32| $body, |$x: f64| $body, None::<fn(i64) -> i64>)) as Operator,
         )
     };
 }
@@ -28,7 +31,8 @@ macro_rules! number {
     ($name:literal, $x:ident => $body:expr) => {
         (
             $name,
-            (|args| unary::unary(args, |$x: f32| $body, |$x: f64| $body, Some(|$x: i64| $body))) as Operator,
+            (|args| unary::unary(args, "self", |$x: f32| $body, |$x: f64| $body, Some(|$x: i64| $body)))
+                as Operator,
         )
     };
 }
@@ -115,7 +119,7 @@ pub(super) const OPERATORS: Table = &[
     float!("aclnnRsqrt", x => x.sqrt().recip()),
     float!("aclnnReciprocal", x => x.recip()),
     float!("aclnnSin", x => x.sin()),
-    float!("aclnnCos", x => x.cos()),
+    float!("aclnnCos", "input", x => x.cos()),
     float!("aclnnTanh", x => x.tanh()),
     float!("aclnnSigmoid", x => ((-x).exp() + 1.0).recip()),
     float!("aclnnSilu", x => x / ((-x).exp() + 1.0)),

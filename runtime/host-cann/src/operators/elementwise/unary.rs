@@ -7,14 +7,20 @@ use crate::operators::check::{ALL_FLOATS, FLOATS, NUMBERS};
 use crate::operators::compute::{DType, map};
 use crate::operators::plan::Plan;
 
-/// `out = f(self)`. Without a function of integers, those become FLOAT.
-pub(super) fn unary<F, D, I>(args: &mut Args, float: F, double: D, integer: Option<I>) -> Result<Plan, Fault>
+/// `out = f(x)`. Without a function of integers, those become FLOAT.
+pub(super) fn unary<F, D, I>(
+    args: &mut Args,
+    name: &str,
+    float: F,
+    double: D,
+    integer: Option<I>,
+) -> Result<Plan, Fault>
 where
     F: Fn(f32) -> f32 + Send + Sync + 'static,
     D: Fn(f64) -> f64 + Send + Sync + 'static,
     I: Fn(i64) -> i64 + Send + Sync + 'static,
 {
-    let (x, out) = (args.input("self")?, args.output("out")?);
+    let (x, out) = (args.input(name)?, args.output("out")?);
     x.is_of(NUMBERS)?;
     let result = if x.dtype().is_float() || integer.is_some() { x.dtype() } else { DType::F32 };
     out.is_of(if integer.is_some() { NUMBERS } else { ALL_FLOATS })?;
