@@ -100,7 +100,8 @@ pub struct Options {
     pub first_device: u64,
 
     /// Ranks of the run over all processes. This process has `nproc-per-node` of them, from `first-rank` on. Without this option
-    /// RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT say so, if a launcher has set them.
+    /// RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT say so, if a launcher has set them; under torchrun, whose
+    /// own store listens at MASTER_PORT, the port after it is used.
     #[arg(long, value_name = "RANKS", help_heading = "Ascend, several processes", value_parser = clap::value_parser!(u64).range(1..))]
     pub world_size: Option<u64>,
 

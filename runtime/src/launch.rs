@@ -99,6 +99,10 @@ fn from_launcher(variable: &impl Fn(&str) -> Option<String>) -> DiagResult<Optio
     let (Some(host), Some(port)) = (variable("MASTER_ADDR"), variable("MASTER_PORT")) else {
         return Err(wrong("RANK and WORLD_SIZE are set, but not MASTER_ADDR and MASTER_PORT"));
     };
+    // Where torchrun's own store has that port, the next one is ours.
+    let is_taken = variable("TORCHELASTIC_USE_AGENT_STORE").is_some_and(|value| value == "True");
+    let port = port.parse::<u16>().map_err(|_| wrong(&format!("MASTER_PORT is `{port}`, not a port")))?;
+    let port = port.saturating_add(u16::from(is_taken));
     let device = number("LOCAL_RANK").transpose()?.unwrap_or(0);
     Ok(Some((world_size, rank, device, format!("{host}:{port}"))))
 }
@@ -147,6 +151,8 @@ mod tests {
         let run = launch(&["--device=ascend"], &variables).unwrap();
         assert_eq!((run.world_size, run.ranks, run.first_device), (4, 3..4, 1));
         assert_eq!(run.rendezvous.unwrap().address, "h:29");
+        let torchrun = [&variables[..], &[("TORCHELASTIC_USE_AGENT_STORE", "True")]].concat();
+        assert_eq!(launch(&["--device=ascend"], &torchrun).unwrap().rendezvous.unwrap().address, "h:30");
         assert!(launch(&["--device=ascend"], &variables[..3]).unwrap_err().message.contains("MASTER_ADDR"));
         assert!(launch(&["--device=ascend"], &[("WORLD_SIZE", "x"), ("RANK", "0")]).is_err());
         // The CPU simulates all ranks in one process, whoever started it.

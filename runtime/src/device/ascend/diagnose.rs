@@ -8,7 +8,7 @@ use crate::device::{Inputs, RankError};
 use crate::diagnose::{Bad, Finding, Stop, describe, stored_value};
 use half::bf16;
 use titan_ir::Diag;
-use titan_ir::ascend::{Arg, Call, Element, TensorArg};
+use titan_ir::ascend::{Arg, Call, Element, Submission, TensorArg};
 use titan_ir::kernel::CollectiveKind;
 
 /// What a call writes.
@@ -60,9 +60,16 @@ fn check(
     [segment, part, call]: [usize; 3],
     microbatch: u64,
 ) -> Result<Option<Finding>, Diag> {
-    let submission = &device.program.segments[segment].parts[part].submissions[call];
+    let submissions = &device.program.segments[segment].parts[part].submissions;
+    let submission = &submissions[call];
     let instr = &device.loaded.plan.segments[segment].instrs[submission.source as usize];
-    for (result, written) in written(device, &submission.call).iter().enumerate() {
+    let program = device.program;
+    let is_of_the_plan =
+        |at: u64| [program.state, program.step].iter().any(|region| (region.at..region.end()).contains(&at));
+    // What is between the calls of one instruction may be anything.
+    let mut results = written(device, &submissions[..=call]);
+    results.retain(|written| is_of_the_plan(written.at));
+    for (result, written) in results.iter().enumerate() {
         if let Some((element, value)) = scan(device, written)? {
             let what = describe(&device.loaded.plan, instr, &Bad { result, element, value });
             return Ok(Some(Finding { order: (segment, microbatch, submission.source as usize + 1), what }));
@@ -71,14 +78,15 @@ fn check(
     Ok(None)
 }
 
-/// What a call writes of the plan's own values; what is between the calls of one instruction may be anything.
-fn written(device: &Ascend<'_>, call: &Call) -> Vec<Written> {
+/// What the last of `submissions` writes.
+fn written(device: &Ascend<'_>, submissions: &[Submission]) -> Vec<Written> {
+    let Some((last, before)) = submissions.split_last() else { return Vec::new() };
     let whole = |t: &TensorArg| Written {
         element: t.element,
         at: t.at,
         len: t.extent_bytes() / t.element.size_bytes(),
     };
-    let all: Vec<Written> = match call {
+    match &last.call {
         Call::Operator { args, .. } => {
             let tensors = args.iter().flat_map(|arg| match arg {
                 Arg::Tensor(tensor) => std::slice::from_ref(tensor),
@@ -107,12 +115,22 @@ fn written(device: &Ascend<'_>, call: &Call) -> Vec<Written> {
             };
             vec![Written { element: *element, at: *dst, len }]
         }
+        // A result an operator could not write in place: of the type in which it was computed.
+        Call::Copy { src, dst, size_bytes } => {
+            let of_source = (1..=before.len()).rev().map(|len| &before[..len]);
+            let of_source = of_source.take_while(|s| s.last().is_some_and(|s| s.source == last.source));
+            let computed = of_source.flat_map(|s| written(device, s)).find(|written| written.at == *src);
+            computed
+                .map(|Written { element, .. }| Written {
+                    element,
+                    at: *dst,
+                    len: size_bytes / element.size_bytes(),
+                })
+                .into_iter()
+                .collect()
+        }
         _ => Vec::new(),
-    };
-    let program = device.program;
-    let is_the_plan_s =
-        |at: u64| [program.state, program.step].iter().any(|region| (region.at..region.end()).contains(&at));
-    all.into_iter().filter(|written| is_the_plan_s(written.at)).collect()
+    }
 }
 
 /// The first element that is not finite, and its value.
