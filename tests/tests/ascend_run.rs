@@ -172,6 +172,21 @@ fn a_value_that_is_not_finite_is_found_where_the_cpu_finds_it() {
 }
 
 #[test]
+fn the_operator_that_demands_most_workspace_is_named() {
+    let work =
+        built("device workspace", 1, &["--ascend-kernels", "aclnn", "--titan.ascend_workspace_mib", "1"]);
+    let said = stderr(&run(&mut command(&work, &TOKENS)));
+    let [_, demanded] = said.split("error[T0756]: ").collect::<Vec<_>>()[..] else { panic!("{said}") };
+    assert!(demanded.contains("bytes of workspace, the artifact plans 1048576\n  at: "), "{said}");
+    assert!(demanded.contains("calls demand more, this one the most"), "{said}");
+    let (_, mib) = demanded.split_once("help: rebuild it with `--titan.ascend_workspace_mib ").unwrap();
+    let mib = mib.split('`').next().unwrap().to_owned();
+    let again =
+        built("device workspace", 1, &["--ascend-kernels", "aclnn", "--titan.ascend_workspace_mib", &mib]);
+    assert_eq!(train(&again, &TOKENS).0.len(), 5, "as much is enough");
+}
+
+#[test]
 fn a_report_is_written_of_runs_that_end_and_of_runs_that_fail() {
     let work = built("device report", 1, &[]);
     let report = |command: &mut std::process::Command| -> Value {

@@ -67,7 +67,7 @@ impl<'a> Calls<'a> {
     /// Binds all calls; phase one of every operator runs here.
     ///
     /// # Errors
-    /// As [`Prepared::new`].
+    /// As [`Prepared::new`], T0756 when operators demand more workspace than was planned.
     pub(super) fn bind(binder: &Binder<'_, 'a>) -> Result<Self, Diag> {
         let mut parts = Vec::new();
         for (segment, of_segment) in binder.program.segments.iter().enumerate() {
@@ -83,8 +83,36 @@ impl<'a> Calls<'a> {
             }
             parts.push(bound);
         }
+        let calls = Self { parts };
+        calls.check_workspace(binder.context)?;
         binder.context.at(None);
-        Ok(Self { parts })
+        Ok(calls)
+    }
+
+    /// Names the operator that demands most, if that is more than was planned: what it needs is enough for all.
+    fn check_workspace(&self, context: &Context<'_>) -> Result<(), Diag> {
+        let (mut most, mut num_short) = (None, 0);
+        for (segment, parts) in self.parts.iter().enumerate() {
+            for (part, calls) in parts.iter().enumerate() {
+                for (call, bound) in calls.iter().enumerate() {
+                    let [Work::Operator(operator)] = bound.works.as_slice() else { continue };
+                    let call = Some((call, bound.stream_number, bound.source));
+                    context.at(Some(Place { segment, part, call, captured: false }));
+                    let Some(diag) = operator.shortage(context) else { continue };
+                    num_short += 1;
+                    let demanded = operator.demanded_bytes();
+                    if most.as_ref().is_none_or(|(bytes, _)| demanded > *bytes) {
+                        most = Some((demanded, diag));
+                    }
+                }
+            }
+        }
+        let Some((_, diag)) = most else { return Ok(()) };
+        Err(if num_short > 1 {
+            diag.note(format!("{num_short} calls demand more, this one the most"))
+        } else {
+            diag
+        })
     }
 
     /// Number of calls of a part.

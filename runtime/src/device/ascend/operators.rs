@@ -37,8 +37,7 @@ impl<'a> Prepared<'a> {
     /// Describes the arguments and plans the operator.
     ///
     /// # Errors
-    /// T0741 and T0751 when there is no such operator, T0742 when it refuses its arguments, T0750 when they are not its, T0756 when it
-    /// demands more workspace than was planned.
+    /// T0741 and T0751 when there is no such operator, T0742 when it refuses its arguments, T0750 when they are not its.
     pub(super) fn new(
         context: &Rc<Context<'a>>,
         name: &str,
@@ -96,12 +95,19 @@ impl<'a> Prepared<'a> {
     /// Queues it.
     ///
     /// # Errors
-    /// As [`Prepared::new`].
+    /// As [`Prepared::new`]; T0756 when it demands more workspace than was planned.
     pub(super) fn run(&self, context: &Context<'_>, stream: aclrtStream) -> Result<(), Diag> {
         let executor = match &self.executor {
             Some(executor) => executor.get(),
             None => self.plan(context)?,
         };
+        if let Some(diag) = self.shortage(context) {
+            if self.is_one_shot() {
+                // SAFETY: fresh from phase one, and never run. The larger fault is told.
+                let _ = unsafe { context.cann.nnopbase.aclDestroyAclOpExecutor(executor) };
+            }
+            return Err(diag);
+        }
         let size = self.size_bytes.get();
         let workspace = if size == 0 { ptr::null_mut() } else { self.workspace };
         // SAFETY: the executor is this operator's; its workspace and operands are in the arena, which outlives all queued work.
@@ -113,20 +119,20 @@ impl<'a> Prepared<'a> {
         // SAFETY: the values are null or point to what this owns.
         let (size, executor) = context.check(unsafe { self.operator.workspace_size(&self.values) })?;
         self.size_bytes.set(size);
-        if size <= self.planned_bytes {
-            return Ok(executor);
-        }
-        // SAFETY: fresh from phase one, and never run. The larger fault is told.
-        let _ = unsafe { context.cann.nnopbase.aclDestroyAclOpExecutor(executor) };
-        let message = format!(
-            "{} demands {size} bytes of workspace, the artifact plans {}",
-            self.name(),
-            self.planned_bytes
-        );
+        Ok(executor)
+    }
+
+    /// The finding that it demands more workspace than was planned, T0756, if it does.
+    pub(super) fn shortage(&self, context: &Context<'_>) -> Option<Diag> {
+        let (size, planned) = (self.size_bytes.get(), self.planned_bytes);
+        let message =
+            format!("{} demands {size} bytes of workspace, the artifact plans {planned}", self.name());
         let mib = size.div_ceil(1 << 20);
-        Err(context
-            .place_of(Diag::new("T0756", message))
-            .help(format!("rebuild it with `--titan.ascend_workspace_mib {mib}`")))
+        (size > planned).then(|| {
+            context
+                .place_of(Diag::new("T0756", message))
+                .help(format!("rebuild it with `--titan.ascend_workspace_mib {mib}`"))
+        })
     }
 
     fn value(&mut self, context: &Rc<Context<'a>>, arg: &Arg, arena: &Arena<'a>) -> Result<Value, Diag> {

@@ -117,7 +117,8 @@ fn refusals_name_the_instruction() {
     let plan = plan();
     let context = context(cann, &plan);
     let arena = Arena::new(&context, 4096, &MemoryReport::default(), false).unwrap();
-    let diag = prepare(&context, &arena, "aclnnExp").unwrap_err();
+    let large = prepare(&context, &arena, "aclnnExp").unwrap();
+    let diag = large.shortage(&context).unwrap();
     assert_eq!(
         diag.to_string(),
         "error[T0756]: aclnnExp demands 5000000 bytes of workspace, the artifact plans 1024\n  \
@@ -125,7 +126,9 @@ fn refusals_name_the_instruction() {
          note: part 0 of segment `step`, call 7, stream 1, instruction 0\n  \
          help: rebuild it with `--titan.ascend_workspace_mib 5`"
     );
-    assert!(asked(cann).ends_with("plan executor- tensor- tensor-"), "nothing is left");
+    assert_eq!(large.run(&context, STREAM).unwrap_err(), diag);
+    drop(large);
+    assert!(asked(cann).ends_with("plan executor- tensor- tensor-"), "it is not run, and nothing is left");
     let diag = prepare(&context, &arena, "aclnnNeg").unwrap().run(&context, STREAM).unwrap_err();
     assert!(
         diag.to_string().starts_with("error[T0742]: aclnnNeg returned 361001 (ACLNN_ERR_RUNTIME_ERROR): "),
