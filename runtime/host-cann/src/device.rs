@@ -1,6 +1,7 @@
 //! Devices: their memory, their counts, and who waits for them.
 
 use crate::fault::Fault;
+use crate::random::Random;
 use crate::soc;
 use crate::state::Runtime;
 use ascend_rs_sys::types::*;
@@ -39,8 +40,12 @@ pub(crate) struct Device {
     pub(crate) is_busy: bool,
     /// Whether it has a worker.
     pub(crate) has_worker: bool,
+    /// Whether its worker sleeps until somebody tells it of something.
+    pub(crate) is_idle: bool,
     /// While nobody waits, nothing runs before this.
     pub(crate) hold_until: Option<Instant>,
+    /// What the order of its tasks is drawn from.
+    pub(crate) random: Random,
 }
 
 impl Device {
@@ -59,7 +64,9 @@ impl Device {
             waiters: 0,
             is_busy: false,
             has_worker: false,
+            is_idle: false,
             hold_until: None,
+            random: Random::new(0),
         }
     }
 }

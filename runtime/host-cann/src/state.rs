@@ -61,7 +61,6 @@ pub(crate) struct Runtime {
     pub(crate) shadow: Shadow,
     /// What the host knows to be past.
     pub(crate) host: Clock,
-    pub(crate) random: Random,
     /// `aclSysParamOpt` by number.
     pub(crate) parameters: BTreeMap<i32, i64>,
     pub(crate) stats: Stats,
@@ -100,7 +99,6 @@ impl Runtime {
             memory: Memory::new(),
             shadow: Shadow::new(),
             host: Clock::new(),
-            random: Random::new(0),
             parameters: BTreeMap::new(),
             stats: Stats::new(),
             leaks: Vec::new(),
@@ -132,9 +130,12 @@ impl Runtime {
             is_strict: number("HOST_CANN_STRICT", 0)? != 0,
             stats: env::var("HOST_CANN_STATS").ok().filter(|path| !path.is_empty()),
         };
-        self.random = Random::new(number("HOST_CANN_SEED", 0)?);
+        let seed = number("HOST_CANN_SEED", 0)?;
         while self.devices.len() < num_devices as usize {
             self.devices.push(Device::new(self.devices.len() as i32));
+        }
+        for (id, device) in self.devices.iter_mut().enumerate() {
+            device.random = Random::new(seed.wrapping_mul(1 << 32).wrapping_add(id as u64));
         }
         self.parameters.clear();
         self.stats = Stats::new();

@@ -157,6 +157,9 @@ fn wrong_binaries_and_launches_are_refused() {
         let mut host = [0_u8; LEN];
         launch(function, 40, &[x, host.as_mut_ptr().cast()], one).unwrap();
         assert!(text(synchronize(one)).contains("add_one on stream"));
+        let off = device_memory(LEN + 8).cast::<u8>().add(8).cast();
+        launch(function, 40, &[x, off], one).unwrap();
+        assert!(text(synchronize(one)).contains("not aligned to 32 bytes"));
         // A graph outlives its binary.
         let graph = capture(one, || launch(function, 40, &[x, y], one).unwrap()).unwrap();
         replay(graph, one).unwrap();

@@ -1,5 +1,6 @@
-//! Who runs what when. Every device has one worker. It sleeps until somebody waits for the device, or for a moment drawn at random;
-//! then it takes, again and again, the next task of a stream drawn among those whose next task is ready.
+//! Who runs what when. Every device has one worker. It rests until somebody waits for the device, or nobody has called it for a while
+//! drawn at random; then it takes, again and again, the next task of a stream drawn among those whose next task is ready. So the order
+//! is that of the seed, unless the calls themselves are slow or tasks wait for other ranks.
 
 mod run;
 pub(crate) mod wait;
@@ -11,8 +12,10 @@ use std::sync::PoisonError;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A device that nobody waits for may rest this long before it begins.
-const MAX_HOLD_US: u64 = 3000;
+/// A device that nobody waits for rests at least so long after the last call that gave it something.
+const MIN_HOLD_US: u64 = 500;
+/// And at most so long.
+const MAX_HOLD_US: u64 = 5000;
 /// One task of so many is late.
 const DELAY_ONE_IN: u64 = 64;
 /// So late at most.
@@ -27,18 +30,18 @@ pub(crate) struct Place {
 
 /// Tells the worker of `device` that `stream` has something queued.
 pub(crate) fn wake_worker(runtime: &mut Runtime, device: i32, stream: usize) {
-    let hold = Duration::from_micros(runtime.random.below(MAX_HOLD_US));
     let Ok(device) = runtime.device(device) else { return };
-    if device.active.is_empty() {
-        device.hold_until = Some(Instant::now() + hold);
-    }
+    let hold = MIN_HOLD_US + device.random.below(MAX_HOLD_US - MIN_HOLD_US);
+    device.hold_until = Some(Instant::now() + Duration::from_micros(hold));
     device.active.insert(stream);
     if !device.has_worker {
         device.has_worker = true;
         let id = device.id;
         thread::spawn(move || work(id));
     }
-    CHANGED.notify_all();
+    if device.is_idle {
+        CHANGED.notify_all();
+    }
 }
 
 /// The life of a worker.
@@ -50,10 +53,13 @@ fn work(device: i32) {
         let held = hold(&runtime, device, now);
         if ready.is_empty() || held.is_some() {
             let wake = if ready.is_empty() { blocked_until } else { held };
+            runtime.devices[device as usize].is_idle = ready.is_empty();
             runtime = sleep(runtime, wake.map(|wake| wake.saturating_duration_since(now)));
+            runtime.devices[device as usize].is_idle = false;
             continue;
         }
-        let index = runtime.random.below(ready.len() as u64) as usize;
+        let random = &mut runtime.devices[device as usize].random;
+        let index = random.below(ready.len() as u64) as usize;
         runtime = run::step(runtime, device, ready[index]);
     }
 }

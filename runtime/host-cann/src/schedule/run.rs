@@ -17,12 +17,15 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// Alignment of what a kernel of a binary is given.
+const KERNEL_ALIGN: usize = 32;
+
 /// Runs what is next at `place`.
 pub(super) fn step(mut runtime: Guard, device: i32, place: Place) -> Guard {
     let Some(work) = runtime.next_work(place) else {
         return tell(runtime);
     };
-    let attempt = runtime.attempt(place);
+    let attempt = runtime.attempt(device, place);
     match runtime.admit(&work, device, place, attempt.count == 0) {
         Ok(()) => {
             let progress;
@@ -51,10 +54,9 @@ fn execute(
     attempt: Attempt,
 ) -> (Guard, Progress) {
     let task = &work.task;
-    let delay = match runtime.random.below(DELAY_ONE_IN) {
-        0 => runtime.random.below(MAX_DELAY_US),
-        _ => 0,
-    };
+    let random = &mut runtime.devices[device as usize].random;
+    let is_late = attempt.count == 0 && random.below(DELAY_ONE_IN) == 0;
+    let delay = if is_late { random.below(MAX_DELAY_US) } else { 0 };
     let graph = place.lane.and_then(|_| runtime.replayed_graph(place.stream));
     let Attempt { launch, seed, count, .. } = attempt;
     let context = TaskContext { device, launch, attempt: count, seed, graph };
@@ -150,13 +152,16 @@ impl Runtime {
     }
 
     /// This attempt at the task at `place`.
-    fn attempt(&mut self, place: Place) -> Attempt {
-        let (launch, seed) = (self.new_launch(), self.random.next());
-        let new = Attempt { launch, seed, count: 0, not_before: Instant::now() };
-        match self.site(place) {
-            Some(site) => *site.attempt.get_or_insert(new),
-            None => new,
+    fn attempt(&mut self, device: i32, place: Place) -> Attempt {
+        if let Some(attempt) = self.site(place).and_then(|site| site.attempt) {
+            return attempt;
         }
+        let (launch, seed) = (self.new_launch(), self.devices[device as usize].random.next());
+        let new = Attempt { launch, seed, count: 0, not_before: Instant::now() };
+        if let Some(site) = self.site(place) {
+            site.attempt = Some(new);
+        }
+        new
     }
 
     /// Checks the memory of a task and, the first time, the order of its accesses.
@@ -176,6 +181,11 @@ impl Runtime {
             let (more_reads, more_writes) = resolve(parameters, &pointers);
             reads.extend(more_reads);
             writes.extend(more_writes);
+        }
+        let is_off = |span: &&Span| work.kind == WorkKind::Kernel && !span.start.is_multiple_of(KERNEL_ALIGN);
+        if let Some(span) = reads.iter().chain(&writes).find(is_off) {
+            let message = format!("its argument {span} is not aligned to {KERNEL_ALIGN} bytes");
+            return Err(Fault::new(ACL_ERROR_RT_AICORE_EXCEPTION, message));
         }
         reads.iter().try_for_each(|span| check(span, "reads"))?;
         writes.iter().try_for_each(|span| check(span, "writes"))?;
