@@ -167,3 +167,39 @@ fn the_device_says_what_it_is() {
     }
     assert_eq!((cores, arch, version), (40, 2201, [1, 17, 0]));
 }
+
+#[test]
+fn threads_with_devices_of_their_own_do_not_meet() {
+    let _session = session();
+    let threads: Vec<_> = (0..4_u8)
+        .map(|id| {
+            std::thread::spawn(move || {
+                // SAFETY: the calls take no pointers.
+                unsafe { acl().aclrtSetDevice(i32::from(id)).unwrap() };
+                let (one, two, memory) = (stream(), stream(), [device_memory(64), device_memory(64)]);
+                let events = [event(), event()];
+                for round in 0..30 {
+                    let value = id * 50 + round;
+                    let graph = capture(one, || {
+                        fill(memory[0], 64, value, one).unwrap();
+                        record(events[0], one);
+                        wait(two, events[0]);
+                        copy(memory[1], memory[0], 64, two).unwrap();
+                        record(events[1], two);
+                        wait(one, events[1]);
+                    })
+                    .unwrap();
+                    replay(graph, one).unwrap();
+                    synchronize(one).unwrap();
+                    // Other devices are being captured, which is nothing to this one's context.
+                    assert_eq!(read(memory[1], 64).unwrap(), [value; 64]);
+                    // SAFETY: the graph is ours.
+                    unsafe { acl().aclmdlRIDestroy(graph).unwrap() };
+                }
+                // SAFETY: as above.
+                unsafe { acl().aclrtResetDevice(i32::from(id)).unwrap() };
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+}

@@ -137,7 +137,11 @@ fn pinned_memory_is_read_when_the_copy_runs_and_pageable_memory_at_once() {
         );
         let kind = aclrtMemcpyKind::ACL_MEMCPY_HOST_TO_HOST;
         assert_eq!(code(acl().aclrtMemcpyAsync(pinned, 8, pinned, 8, kind, one)), 207000);
+        let graph = capture(one, || copy(memory, pinned, LEN, one).unwrap()).unwrap();
         acl().aclrtFreeHost(pinned).unwrap();
+        replay(graph, one).unwrap();
+        let told = text(synchronize(one));
+        assert!(told.contains("507013") && told.contains("its host memory"), "{told}");
     }
 }
 

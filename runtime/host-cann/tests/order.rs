@@ -125,3 +125,18 @@ fn a_full_queue_holds_up_who_fills_it() {
     synchronize(one).unwrap();
     assert_eq!(read(memory, 64).unwrap(), vec![(4999 % 256) as u8; 64]);
 }
+
+#[test]
+fn work_goes_on_though_nobody_waits() {
+    let _session = session();
+    ORDER.lock().unwrap().clear();
+    // SAFETY: the function takes a number.
+    unsafe { acl().aclrtLaunchHostFunc(stream(), Some(note), std::ptr::null_mut()).unwrap() };
+    for _ in 0..10_000 {
+        if !ORDER.lock().unwrap().is_empty() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    panic!("the device does nothing");
+}
