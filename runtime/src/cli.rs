@@ -79,7 +79,7 @@ pub struct Options {
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
 
-    /// CANN: a folder of its libraries or one file that is all of them; the default is lib64 of ASCEND_HOME_PATH.
+    /// CANN: where it is installed, or a folder of its libraries, or one file that is all of them; the default is ASCEND_HOME_PATH.
     #[arg(long, value_name = "PATH", help_heading = "Ascend")]
     pub cann: Option<PathBuf>,
 

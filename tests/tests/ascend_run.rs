@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 use std::net::TcpListener;
-use titan_tests::ascend::{SMALL, bare_command, bits, command, results, run, start, train};
+use titan_tests::ascend::{SMALL, bare_command, bits, command, host_cann, results, run, start, train};
 use titan_tests::programs::{Work, finish, stderr, stdout};
 use titan_tests::tensors::{draw_tokens, write_tokens};
 
@@ -116,7 +116,7 @@ fn a_process_that_fails_stops_the_others() {
 
 #[test]
 fn without_cann_one_line_says_what_was_looked_for() {
-    let work = built("device without cann", 1, &[]);
+    let work = built("device without cann", 1, &["--ascend-kernels", "aclnn"]);
     let output = run(bare_command(&work, &TOKENS).env("ASCEND_HOME_PATH", "/no/cann"));
     assert_eq!(output.status.code(), Some(1));
     let expected = "error[T0740]: CANN's library is not found: looked for libacl_rt.so, libascendcl.so in /no/cann/lib64 \
@@ -128,6 +128,12 @@ fn without_cann_one_line_says_what_was_looked_for() {
         "{}",
         stderr(&output)
     );
+    host_cann(&work);
+    for place in ["host-cann", "host-cann/lib64", "host-cann/lib64/libacl_rt.so"] {
+        let more = ["--steps", "1", "--no-capture", "--cann", place];
+        let output = run(&mut bare_command(&work, &[&TOKENS[..], &more].concat()));
+        assert!(output.status.success(), "{place}: {}", stderr(&output));
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! A rank's device memory: one range, of one allocation or, with expandable segments, of pieces mapped side by side.
 
-use super::context::{Context, Owned};
+use super::context::Context;
+use super::owned::Owned;
 use ascend_rs_sys::Error;
 use ascend_rs_sys::types::*;
 use std::ffi::c_void;

@@ -89,7 +89,11 @@ impl Session {
     /// # Errors
     /// T0740 and T0741 for libraries and functions that are missing, T0752 an old CANN, T0753 another device, T0754 too few devices.
     pub(crate) fn open(options: &Options, soc: &Soc, num_devices: u64, world_size: u64) -> DiagResult<Self> {
-        let search = options.cann.as_deref().map_or_else(Search::from_environment, Search::at);
+        let search = options.cann.as_deref().map_or_else(Search::from_environment, |path| {
+            // The folder that CANN is installed in will do, too.
+            let inside = path.join("lib64");
+            Search::at(if inside.is_dir() { &inside } else { path })
+        });
         let acl = Acl::load(&search).map_err(|e| diag(&e))?;
         let nnopbase = Nnopbase::load(&search, &acl).map_err(|e| diag(&e))?;
         let aclnn = Aclnn::load(&search, &acl).map_err(|e| diag(&e))?;

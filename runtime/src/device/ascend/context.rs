@@ -30,6 +30,8 @@ pub(super) struct Context<'a> {
     place: Cell<Option<Place>>,
     /// What was under way last.
     last: Cell<Option<Place>>,
+    /// Communicators that may hear of faults on their links.
+    communicators: RefCell<Vec<HcclComm>>,
     /// The first fault while giving things back.
     fault: RefCell<Option<Diag>>,
 }
@@ -68,6 +70,7 @@ impl<'a> Context<'a> {
             comm,
             place: Cell::new(None),
             last: Cell::new(None),
+            communicators: RefCell::default(),
             fault: RefCell::new(None),
         };
         // Reductions in an order of their own: what the operators plan depends on it, so it comes before all of them.
@@ -143,7 +146,10 @@ impl<'a> Context<'a> {
             // SAFETY: the stream is this context's.
             match unsafe { self.acl().aclrtSynchronizeStreamWithTimeout(stream, WAIT_MS) } {
                 Ok(()) => return Ok(()),
-                Err(Error::Call { status: WAIT_IS_OVER, .. }) => self.comm.check()?,
+                Err(Error::Call { status: WAIT_IS_OVER, .. }) => {
+                    self.comm.check()?;
+                    self.check_links()?;
+                }
                 Err(error) => {
                     let diag = self.explain(&error);
                     return Err(diag
@@ -153,6 +159,28 @@ impl<'a> Context<'a> {
                 }
             }
         }
+    }
+
+    /// Has a communicator asked for faults on its links while a wait lasts long.
+    pub(super) fn watch(&self, communicator: HcclComm) {
+        self.communicators.borrow_mut().push(communicator);
+    }
+
+    /// What HCCL knows of its links before its own time is over, which is half an hour.
+    fn check_links(&self) -> Result<(), Diag> {
+        let Some(hccl) = &self.cann.hccl else { return Ok(()) };
+        for &communicator in self.communicators.borrow().iter() {
+            let mut status = HcclResult::HCCL_SUCCESS;
+            // SAFETY: the communicator lives while anything is waited for; the status is written.
+            let asked = unsafe { hccl.HcclGetCommAsyncError(communicator, &mut status) };
+            // Not every device can be asked.
+            if asked.is_ok() && status != HcclResult::HCCL_SUCCESS {
+                let name = status.name().unwrap_or("a status without a name");
+                let message = format!("HcclGetCommAsyncError tells {} ({name}): a link is broken", status.0);
+                return Err(self.place_of(Diag::new("T0742", message)));
+            }
+        }
+        Ok(())
     }
 
     /// Copies to the device and waits.
@@ -203,76 +231,5 @@ impl Drop for Context<'_> {
     fn drop(&mut self) {
         // SAFETY: nothing made on it is left.
         let _ = unsafe { self.acl().aclrtResetDevice(self.device) };
-    }
-}
-
-/// Gives an object back.
-pub(super) type Destroy<T> = unsafe fn(&'static Cann, T) -> Result<(), Error>;
-
-/// An object of CANN, given back when dropped.
-#[derive(Debug)]
-pub(super) struct Owned<'a, T: Copy> {
-    value: T,
-    destroy: Destroy<T>,
-    context: Rc<Context<'a>>,
-}
-
-impl<'a, T: Copy> Owned<'a, T> {
-    /// Owns `value`.
-    pub(super) fn new(context: &Rc<Context<'a>>, value: T, destroy: Destroy<T>) -> Self {
-        Self { value, destroy, context: Rc::clone(context) }
-    }
-
-    pub(super) fn get(&self) -> T {
-        self.value
-    }
-}
-
-impl<T: Copy> Drop for Owned<'_, T> {
-    fn drop(&mut self) {
-        // SAFETY: made on this device, in this thread, and not used any more.
-        self.context.remember(unsafe { (self.destroy)(self.context.cann, self.value) });
-    }
-}
-
-/// A stream.
-pub(super) type Stream<'a> = Owned<'a, aclrtStream>;
-
-/// An event.
-pub(super) type Event<'a> = Owned<'a, aclrtEvent>;
-
-/// Host memory that the device copies from and to.
-pub(super) type Pinned<'a> = Owned<'a, *mut c_void>;
-
-impl<'a> Context<'a> {
-    /// A stream.
-    pub(super) fn stream(self: &Rc<Self>) -> Result<Stream<'a>, Diag> {
-        let mut stream = aclrtStream::NULL;
-        // SAFETY: the handle is written.
-        self.check(unsafe { self.acl().aclrtCreateStream(&mut stream) })?;
-        // After a call that failed on the device, those queued behind it must not go on with what it left. A device that cannot stop
-        // is as it was.
-        // SAFETY: the stream was just made.
-        let _ = unsafe { self.acl().aclrtSetStreamFailureMode(stream, ACL_STOP_ON_FAILURE.into()) };
-        // SAFETY: see `Owned`.
-        Ok(Owned::new(self, stream, |cann, stream| unsafe { cann.acl.aclrtDestroyStream(stream) }))
-    }
-
-    /// An event that may be recorded again and again, and inside a capture.
-    pub(super) fn event(self: &Rc<Self>) -> Result<Event<'a>, Diag> {
-        let mut event = aclrtEvent::NULL;
-        // SAFETY: the handle is written.
-        self.check(unsafe { self.acl().aclrtCreateEventExWithFlag(&mut event, ACL_EVENT_SYNC) })?;
-        // SAFETY: see `Owned`.
-        Ok(Owned::new(self, event, |cann, event| unsafe { cann.acl.aclrtDestroyEvent(event) }))
-    }
-
-    /// Host memory that copies of a stream may use.
-    pub(super) fn pinned(self: &Rc<Self>, size_bytes: usize) -> Result<Pinned<'a>, Diag> {
-        let mut at = std::ptr::null_mut();
-        // SAFETY: the pointer is written.
-        self.check(unsafe { self.acl().aclrtMallocHost(&mut at, size_bytes.max(64)) })?;
-        // SAFETY: see `Owned`.
-        Ok(Owned::new(self, at, |cann, at| unsafe { cann.acl.aclrtFreeHost(at) }))
     }
 }

@@ -1,6 +1,7 @@
 //! Capture and replay of a part.
 
-use super::context::{Context, Owned};
+use super::context::Context;
+use super::owned::Owned;
 use ascend_rs_sys::types::*;
 use std::rc::Rc;
 use titan_ir::Diag;

@@ -1,6 +1,7 @@
 //! Communicators: one of all ranks, and one per axis of the mesh that has ranks to join.
 
-use super::context::{Context, Owned};
+use super::context::Context;
+use super::owned::Owned;
 use crate::device::RankError;
 use ascend_rs_sys::Hccl;
 use ascend_rs_sys::types::*;
@@ -70,6 +71,7 @@ impl<'a> Communicators<'a> {
             cann.hccl.as_ref().map_or(Ok(()), |hccl: &Hccl| hccl.HcclCommDestroy(comm))
         };
         made._world = Some(Owned::new(context, world, destroy));
+        context.watch(world);
         for &axis in &program.comm_axes {
             let size = mesh.size(axis);
             if size == num_ranks {
@@ -95,6 +97,7 @@ impl<'a> Communicators<'a> {
                 )
             })?;
             made._of_axes.push(Owned::new(context, comm, destroy));
+            context.watch(comm);
             made.by_axis[axis.index()] = Some((comm, size));
         }
         Ok(made)

@@ -1,7 +1,8 @@
 //! Generated kernels: their code, from the artifact or compiled here, and their functions on a device.
 
 use super::cache::Cache;
-use super::context::{Context, Owned};
+use super::context::Context;
+use super::owned::Owned;
 use crate::metrics::{info, warning};
 use ascend_rs_sys::types::*;
 use std::collections::BTreeSet;

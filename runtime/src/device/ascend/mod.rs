@@ -16,10 +16,12 @@ mod graph;
 mod hccl;
 mod kernels;
 mod operators;
+mod owned;
 mod ports;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod work;
 
 use super::{Inputs, RankError, StepError};
 use crate::comm::Comm;
@@ -33,10 +35,11 @@ pub(crate) use cann::Cann;
 
 use arena::Arena;
 use calls::{Binder, Calls};
-use context::{Context, Event, Place, Stream};
+use context::{Context, Place};
 use graph::Graph;
 use hccl::{Communicators, Join};
 use kernels::{Functions, Objects};
+use owned::{Event, Stream};
 use ports::Ports;
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -2,7 +2,8 @@
 
 use super::arena::Arena;
 use super::cann::Cann;
-use super::context::{Context, Owned};
+use super::context::Context;
+use super::owned::Owned;
 use ascend_rs_sys::types::*;
 use ascend_rs_sys::{Error, Operator, Value};
 use std::cell::Cell;

@@ -4,7 +4,8 @@
 //! host may fill all before the device has read one.
 
 use super::arena::Arena;
-use super::context::{Context, Pinned};
+use super::context::Context;
+use super::owned::Pinned;
 use crate::device::Inputs;
 use crate::host::{num_microbatches, tensor};
 use ascend_rs_sys::types::*;
