@@ -7,6 +7,11 @@
 //! starts as NaN and is taken away when it is freed; every range of every task must be inside one allocation; two accesses that
 //! no event or synchronisation orders are a fault that names both; a handle is not mistaken for another that had its place.
 //!
+//! It cannot see what the host does to pinned memory, nor how the host's threads wait for each other: they count as one. It knows nothing
+//! of time: delays are random, and so are the times of events.
+//!
+//! `scripts/host_cann.sh` makes a folder in which it has the names of CANN's libraries.
+//!
 //! | variable | meaning | default |
 //! |---|---|---|
 //! | `HOST_CANN_SOC` | the device | `Ascend910B3` |

@@ -1,6 +1,6 @@
 //! Streams: queues of work that a device runs in order.
 
-use crate::capture::graph::GraphRun;
+use crate::capture::replay::GraphRun;
 use crate::clock::Clock;
 use crate::device::MAX_STREAMS;
 use crate::event::Recording;

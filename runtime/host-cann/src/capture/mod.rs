@@ -5,6 +5,7 @@ pub(crate) mod events;
 pub(crate) mod graph;
 pub(crate) mod group;
 pub(crate) mod print;
+pub(crate) mod replay;
 
 use crate::clock::Clock;
 use crate::fault::Fault;

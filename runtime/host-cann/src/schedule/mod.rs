@@ -6,6 +6,7 @@ mod run;
 pub(crate) mod wait;
 
 use crate::capture::graph::Node;
+use crate::capture::replay::GraphRun;
 use crate::state::{self, CHANGED, Guard, Runtime};
 use crate::stream::{Attempt, Item, QUEUE_DEPTH};
 use std::sync::PoisonError;
@@ -110,7 +111,7 @@ fn candidates(runtime: &Runtime, device: i32, now: Instant) -> (Vec<Place>, Opti
 
 impl Runtime {
     /// Whether the node at `next` of a lane can be run.
-    fn is_node_ready(&self, run: &crate::capture::graph::GraphRun, lane: usize, next: usize) -> bool {
+    fn is_node_ready(&self, run: &GraphRun, lane: usize, next: usize) -> bool {
         let node = self.graphs.at(run.graph).and_then(|graph| graph.lanes[lane].nodes.get(next));
         match node {
             None => false,
