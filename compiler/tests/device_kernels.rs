@@ -116,7 +116,7 @@ fn what_the_device_compiler_cannot_do_is_refused_with_a_reason() {
     assert_eq!(reason(8, &|k| k.outputs[0].dtype = DType::I32), "stores integers");
     assert_eq!(reason(64, &|_| ()), "reduces rows of as many columns as there are rows");
     assert_eq!(reason(8, &constant), "stores what depends on no operand");
-    assert_eq!(reason(8, &column), "stores what is the same in rows or columns beside others");
+    assert_eq!(reason(8, &column), "stores what is the same in whole rows or columns");
     assert_eq!(reason(100, &chunks), "100 elements are no whole chunks of 64");
 }
 

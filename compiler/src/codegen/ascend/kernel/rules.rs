@@ -7,7 +7,7 @@ use super::Unfit;
 use super::shape::Shape;
 use titan_ir::DType;
 use titan_ir::kernel::row::Rank;
-use titan_ir::kernel::{Access, Cols, Expr, Output, RowKernel, Store};
+use titan_ir::kernel::{Access, Cols, Expr, RowKernel, Store};
 
 /// Bytes a row must be a multiple of: others are padded, but not the buffer that holds them, and the last ones run into the next buffer.
 const ROW_BYTES: u64 = 32;
@@ -18,19 +18,24 @@ const PAIR_COLS: u64 = 16;
 /// Judges a kernel.
 pub(super) fn check(kernel: &RowKernel, shape: &Shape) -> Result<(), Unfit> {
     let ranks = kernel.ranks();
-    let rules: [(bool, &str); 13] = [
+    let rules: [(bool, &str); 15] = [
         (shape.full().contains(&0), "has no elements"),
         (loads(kernel, |a| matches!(a, Access::Gather { .. })), "gathers rows"),
         (loads(kernel, |a| a == Access::Tile), "reads the tile of a contraction"),
         (kernel.outputs.iter().any(|o| o.dtype == DType::I32), "stores integers"),
-        (!is_flat_only(kernel, shape), "addresses rows or columns of a vector"),
+        (misuses_a_vector(kernel, shape), "addresses rows or columns of a vector"),
         (kernel.block_rows().is_some() && kernel.has_row_reduction(), "reduces along rows and along columns"),
         (kernel.block_rows().is_some() && compares(kernel), "compares under a sum over rows"),
+        (
+            kernel.block_rows().is_some() && loads(kernel, |a| matches!(a, Access::Table { .. })),
+            "reads a table under a sum over rows",
+        ),
+        (stores_one_row(kernel, shape), "stores a row's value and elements of one row"),
         (has_ragged_rows(kernel, shape), "rows are no multiple of 32 bytes"),
         (reduces_a_constant(kernel, &ranks), "reduces what is the same in a whole row"),
         (stores_a_constant(kernel), "stores what depends on no operand"),
         (stores_unreduced_rows(kernel), "stores a row's value that no reduction gives beside elements"),
-        (repeats_beside_others(kernel, &ranks), "stores what is the same in rows or columns beside others"),
+        (stores_repeated_values(kernel, &ranks), "stores what is the same in whole rows or columns"),
         (confuses_dimensions(kernel, shape, &ranks), "reduces rows of as many columns as there are rows"),
     ];
     match rules.iter().find(|(is_broken, _)| *is_broken) {
@@ -44,16 +49,18 @@ fn loads(kernel: &RowKernel, wanted: impl Fn(Access) -> bool) -> bool {
 }
 
 /// A vector has no rows, and the columns of a chunk are numbered from the start of the vector.
-fn is_flat_only(kernel: &RowKernel, shape: &Shape) -> bool {
+fn misuses_a_vector(kernel: &RowKernel, shape: &Shape) -> bool {
     if matches!(kernel.cols, Cols::Static(_)) {
-        return true;
+        return false;
     }
     let reads_rows = loads(kernel, |a| matches!(a, Access::Row | Access::Table { .. }));
     let reads_columns = loads(kernel, |a| a == Access::Col) || kernel.exprs.contains(&Expr::ColIndex);
     let stores_rows = kernel.outputs.iter().any(|o| o.store != Store::Full);
     let is_cut = shape.rows.iter().any(|&rows| rows > 1);
-    !(reads_rows || (reads_columns && is_cut) || (stores_rows && !kernel.has_row_reduction()))
-        && kernel.block_rows().is_none()
+    reads_rows
+        || (reads_columns && is_cut)
+        || (stores_rows && !kernel.has_row_reduction())
+        || kernel.block_rows().is_some()
 }
 
 fn compares(kernel: &RowKernel) -> bool {
@@ -104,9 +111,13 @@ fn stores_unreduced_rows(kernel: &RowKernel) -> bool {
     stores_elements && kernel.outputs.iter().any(|o| o.store == Store::Row && !reduces[o.value.index()])
 }
 
-fn repeats_beside_others(kernel: &RowKernel, ranks: &[Rank]) -> bool {
-    let repeats = |o: &Output| o.store == Store::Full && ranks[o.value.index()] != Rank::Full;
-    kernel.outputs.len() > 1 && kernel.outputs.iter().any(repeats)
+fn stores_repeated_values(kernel: &RowKernel, ranks: &[Rank]) -> bool {
+    kernel.outputs.iter().any(|o| o.store != Store::Row && ranks[o.value.index()] != Rank::Full)
+}
+
+fn stores_one_row(kernel: &RowKernel, shape: &Shape) -> bool {
+    let stores = |wanted: Store| kernel.outputs.iter().any(|o| o.store == wanted);
+    shape.rows.iter().product::<u64>() == 1 && stores(Store::Row) && stores(Store::Full)
 }
 
 /// What varies along columns only is taken for what varies along rows when there are as many of both, and nothing is cut in tiles.
