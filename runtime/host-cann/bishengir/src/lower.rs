@@ -63,7 +63,8 @@ pub(super) fn lower(text: &str, num_blocks: u32) -> Result<(Vec<u8>, Description
             .map_err(|e| e.to_string())?;
         passes.run(module).map_err(|_| failure("the module cannot be lowered"))
     };
-    let mut module = Module::parse(&context, text).ok_or_else(|| failure("the module does not parse"))?;
+    let text = sums_in_lanes(text);
+    let mut module = Module::parse(&context, &text).ok_or_else(|| failure("the module does not parse"))?;
     let description = entry::find(&module, num_blocks)?;
     prepare(&context, &module, &description)?;
     run(&mut module, TO_BUFFERS)?;
@@ -74,6 +75,14 @@ pub(super) fn lower(text: &str, num_blocks: u32) -> Result<(Vec<u8>, Description
     let translated = translate(&llvm, &module)?;
     add_entry(&llvm, &translated, &description)?;
     Ok((machine_code(&translated)?, description))
+}
+
+/// Lets sums be added in lanes, as the device's vector units add them: one after the other, long sums would lose digits no device loses.
+fn sums_in_lanes(text: &str) -> String {
+    text.replace(
+        "linalg.reduce { arith.addf }",
+        "linalg.reduce { arith.addf {fastmath = #arith.fastmath<reassoc>} }",
+    )
 }
 
 /// Removes what only the vendor's compiler reads, and forbids writing over inputs.

@@ -12,6 +12,9 @@ use crate::value::Value;
 use ascend_rs_sys::types::*;
 use std::sync::Arc;
 
+/// Alignment the documentation asks of a tensor's memory.
+const DATA_ALIGN_BYTES: usize = 32;
+
 /// Bytes a piece of a workspace is rounded up to.
 const WORKSPACE_ALIGNMENT: usize = 512;
 
@@ -288,8 +291,9 @@ fn view(name: &str, described: &nnopbase::Descriptor) -> Result<(View, usize), F
         if described.data == 0 {
             return Err(null(&format!("the address of {name}")));
         }
-        if !described.data.is_multiple_of(dtype.size_bytes()) {
-            return Err(invalid(format!("{name} is at {:#x}, not aligned to its type", described.data)));
+        if !described.data.is_multiple_of(DATA_ALIGN_BYTES) {
+            let message = format!("{name} is at {:#x}, not a multiple of {DATA_ALIGN_BYTES}", described.data);
+            return Err(invalid(format!("{message}: a view that begins elsewhere has an offset")));
         }
     }
     Ok((view, offset_bytes))

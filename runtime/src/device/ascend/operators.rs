@@ -217,12 +217,18 @@ impl<'a> Prepared<'a> {
     }
 }
 
+/// Alignment of a tensor's memory.
+const DATA_ALIGN_BYTES: u64 = 32;
+
 fn tensor_of(context: &Context<'_>, tensor: &TensorArg, arena: &Arena<'_>) -> Result<*const aclTensor, Diag> {
     let signed = |numbers: &[u64]| numbers.iter().map(|&n| n as i64).collect::<Vec<i64>>();
     let (dims, strides) = (signed(&tensor.dims), signed(&tensor.strides));
-    let size_bytes = tensor.extent_bytes();
+    // A view may begin anywhere, but its memory begins where the library wants it.
+    let start = tensor.at - tensor.at % DATA_ALIGN_BYTES;
+    let size_bytes = tensor.at - start + tensor.extent_bytes();
+    let offset = ((tensor.at - start) / tensor.element.size_bytes()) as i64;
     let storage = [(size_bytes / tensor.element.size_bytes()) as i64];
-    let data = arena.at(tensor.at, size_bytes);
+    let data = arena.at(start, size_bytes);
     // SAFETY: the arrays are as long as their counts, and copied; the data is in the arena.
     let made_tensor = context.check(unsafe {
         context.cann.nnopbase.aclCreateTensor(
@@ -230,7 +236,7 @@ fn tensor_of(context: &Context<'_>, tensor: &TensorArg, arena: &Arena<'_>) -> Re
             dims.len() as u64,
             aclDataType(tensor.element.acl_code()),
             strides.as_ptr(),
-            0,
+            offset,
             aclFormat::ACL_FORMAT_ND,
             storage.as_ptr(),
             1,
