@@ -111,9 +111,14 @@ impl Mutant {
                 remove(part, at);
             }
             Self::SwappedCollectives => {
-                let [a, b] = [gathers[0], gathers[1]];
-                let call = part.submissions[a].call.clone();
-                part.submissions[a].call = std::mem::replace(&mut part.submissions[b].call, call);
+                // With no event between them, so that nothing but the order is wrong.
+                let length = |at: usize| match part.submissions[at].call {
+                    Call::Collective { src_len, .. } => src_len,
+                    _ => 0,
+                };
+                let swappable = |&&at: &&usize| gathers.contains(&(at + 1)) && length(at) != length(at + 1);
+                let at = *gathers.iter().find(swappable).expect("collectives of one bucket");
+                part.submissions.swap(at, at + 1);
             }
             Self::ShortCollective => {
                 if let Call::Collective { src_len, .. } = &mut part.submissions[gathers[0]].call {
@@ -221,8 +226,10 @@ fn run_processes(work: &Work, whole: &Run) -> Option<String> {
     (bits != whole.bits()).then(|| "the numbers differ".to_owned())
 }
 
-/// The first error a program printed.
+/// What a program said last went wrong: the code of its error and the words that tell most.
 fn first_error(text: &str) -> String {
-    let line = text.lines().find(|line| line.starts_with("error")).or(text.lines().last());
-    line.unwrap_or("failed silently").chars().take(110).collect()
+    let line = text.lines().find(|line| line.starts_with("error") || line.contains("panicked"));
+    let at = line.and_then(|line| text.find(line)).unwrap_or(0);
+    let words: Vec<&str> = text[at..].lines().take_while(|line| !line.starts_with("  ")).collect();
+    words.join(" ").chars().take(260).collect()
 }

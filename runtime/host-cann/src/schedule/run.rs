@@ -2,6 +2,7 @@
 
 use super::{DELAY_ONE_IN, MAX_DELAY_US, Place};
 use crate::boundary::own_fault;
+use crate::clock::Clock;
 use crate::event::Done;
 use crate::fault::Fault;
 use crate::kernel::{device_pointers, resolve};
@@ -271,17 +272,20 @@ impl Runtime {
         stream.finished = stream.submitted;
         stream.site.attempt = None;
         let device = stream.device;
-        dropped.into_iter().for_each(|queued| self.drop_item(queued.item));
+        let mut clock = stream.site.clock.clone();
+        clock.join(&self.host);
+        dropped.into_iter().for_each(|queued| self.drop_item(queued.item, &clock));
         if let Ok(device) = self.device(device) {
             device.active.remove(&key);
         }
     }
 
-    /// Undoes what queueing `item` has promised, so that nobody waits for it.
-    pub(crate) fn drop_item(&mut self, item: Item) {
+    /// Undoes what queueing `item` has promised, so that nobody waits for it. What its stream has run, until `clock`, stays ordered before it:
+    /// who waited shall not be blamed for what stopped the stream.
+    fn drop_item(&mut self, item: Item, clock: &Clock) {
         match item {
             Item::Record(recording) => {
-                let done = Done { clock: self.host.clone(), at: Instant::now() };
+                let done = Done { clock: clock.clone(), at: Instant::now() };
                 let _ = recording.done.set(done);
             }
             Item::Graph(run) => self.drop_replay(*run),
