@@ -6,7 +6,7 @@ use titan_tests::programs::{TINY, Work, stderr};
 use titan_tests::tensors::{draw_tokens, write_tokens};
 
 /// The parts of a memory report that do not depend on the number of threads.
-const PARTS: [&str; 7] = [
+const PARTS: [&str; 8] = [
     "params_bytes",
     "grads_bytes",
     "optimizer_bytes",
@@ -14,6 +14,7 @@ const PARTS: [&str; 7] = [
     "activations_bytes",
     "collectives_bytes",
     "workspace_bytes",
+    "communication_bytes",
 ];
 
 fn planned(report: &Value, threads: u64) -> u64 {
