@@ -2,7 +2,9 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use serde_json::Value;
+use std::io::BufRead;
 use std::net::TcpListener;
+use std::os::unix::process::ExitStatusExt;
 use titan_tests::ascend::{SMALL, bare_command, bits, command, host_cann, results, run, start, train};
 use titan_tests::programs::{Work, finish, stderr, stdout};
 use titan_tests::tensors::{draw_tokens, write_tokens};
@@ -115,16 +117,38 @@ fn a_process_that_fails_stops_the_others() {
 }
 
 #[test]
+fn a_signal_ends_a_process_that_waits_for_others() {
+    let work = built("device waits", 4, &["--ascend-kernels", "aclnn"]);
+    for (first, says) in [(0, "for ranks 2 to 3\n"), (2, "with ranks 2 to 3\n")] {
+        let address = free_address();
+        let mut child = start(&mut process(&work, &address, first, &[]));
+        let mut lines = std::io::BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        while !line.ends_with(says) {
+            line.clear();
+            assert!(lines.read_line(&mut line).unwrap() > 0, "it does not wait");
+        }
+        assert!(line.contains(&format!(" at {address} ")), "{line}");
+        let sent = std::process::Command::new("kill").args(["-s", "TERM", &child.id().to_string()]).status();
+        assert!(sent.unwrap().success());
+        let output = finish(child);
+        assert_eq!(output.status.signal(), Some(15), "{}", stderr(&output));
+        assert_eq!(stderr(&output), "\ninterrupted before the first step: nothing is trained or saved\n");
+    }
+}
+
+#[test]
 fn without_cann_one_line_says_what_was_looked_for() {
     let work = built("device without cann", 1, &["--ascend-kernels", "aclnn"]);
     let output = run(bare_command(&work, &TOKENS).env("ASCEND_HOME_PATH", "/no/cann"));
     assert_eq!(output.status.code(), Some(1));
     let expected = "error[T0740]: CANN's library is not found: looked for libacl_rt.so, libascendcl.so in /no/cann/lib64 \
-                    (ASCEND_HOME_PATH), the dynamic loader's path (LD_LIBRARY_PATH)\n";
+                    (ASCEND_HOME_PATH), the dynamic loader's path (LD_LIBRARY_PATH)\n  \
+                    help: source CANN's set_env.sh, or say where CANN is with `--cann PATH`\n";
     assert_eq!(stderr(&output), expected);
     let output = run(&mut bare_command(&work, &[&TOKENS[..], &["--cann", "/no/such"]].concat()));
     assert!(
-        stderr(&output).ends_with("looked for libacl_rt.so, libascendcl.so in /no/such\n"),
+        stderr(&output).starts_with("error[T0740]: CANN is not found: --cann /no/such does not exist\n"),
         "{}",
         stderr(&output)
     );
@@ -133,6 +157,9 @@ fn without_cann_one_line_says_what_was_looked_for() {
         let more = ["--steps", "1", "--no-capture", "--cann", place];
         let output = run(&mut bare_command(&work, &[&TOKENS[..], &more].concat()));
         assert!(output.status.success(), "{place}: {}", stderr(&output));
+        let said = stdout(&output);
+        assert!(said.contains("Running on Ascend910B3 with CANN "), "{said}");
+        assert!(said.contains("lib64/libacl_rt.so, simulated by host-cann\n"), "{said}");
     }
 }
 

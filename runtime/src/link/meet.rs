@@ -2,6 +2,7 @@
 
 use super::frame::{self, Kind};
 use crate::launch::Rendezvous;
+use crate::metrics::{info, warning};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::net::{TcpListener, TcpStream, ToSocketAddrs};
@@ -46,6 +47,11 @@ pub(super) fn listen(rendezvous: &Rendezvous, hello: &Hello) -> DiagResult<Vec<P
             .help("give --rendezvous an address of the machine of rank 0 and a free port")
     })?;
     listener.set_nonblocking(true).map_err(|e| failed(rendezvous, e))?;
+    info(&format!(
+        "Waiting at {} for {}",
+        rendezvous.address,
+        in_words(&(hello.ranks.end..hello.world_size))
+    ));
     let start = Instant::now();
     let mut peers: Vec<Peer> = Vec::new();
     loop {
@@ -64,7 +70,7 @@ pub(super) fn listen(rendezvous: &Rendezvous, hello: &Hello) -> DiagResult<Vec<P
                     }
                 },
                 // A stranger is no reason to give up.
-                Err(e) => crate::metrics::warning(&format!("somebody at {from} is not of this run: {e}")),
+                Err(e) => warning(&format!("somebody at {from} is not of this run: {e}")),
             },
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => std::thread::sleep(Duration::from_millis(20)),
             Err(e) => return Err(failed(rendezvous, e)),
@@ -93,6 +99,7 @@ pub(super) fn listen(rendezvous: &Rendezvous, hello: &Hello) -> DiagResult<Vec<P
 /// # Errors
 /// T0762 when it is not there in time, T0763 when it says that the processes do not fit together.
 pub(super) fn join(rendezvous: &Rendezvous, hello: &Hello) -> DiagResult<(Peer, Hello)> {
+    info(&format!("Joining rank 0 at {} with {}", rendezvous.address, in_words(&hello.ranks)));
     let start = Instant::now();
     let mut stream = loop {
         let last = match resolve(rendezvous).map(TcpStream::connect) {
@@ -124,6 +131,14 @@ pub(super) fn join(rendezvous: &Rendezvous, hello: &Hello) -> DiagResult<(Peer, 
             "T0763",
             format!("the process of rank 0 refuses the run: {}", String::from_utf8_lossy(&why)),
         )),
+    }
+}
+
+/// `rank 3` or `ranks 1 to 3`.
+fn in_words(ranks: &Range<u64>) -> String {
+    match ranks.end - ranks.start {
+        1 => format!("rank {}", ranks.start),
+        _ => format!("ranks {} to {}", ranks.start, ranks.end.saturating_sub(1)),
     }
 }
 

@@ -72,11 +72,8 @@ fn run_team(
     let num_local = team.launch.num_local() as usize;
     let backend = match &loaded.code {
         Code::Cpu(_) => None,
-        Code::Ascend(code) => Some(Backend::new(options, code, team)?),
+        Code::Ascend(code) => Some(Backend::new(options, code, team, journal)?),
     };
-    if let Some(backend) = &backend {
-        journal.cann(backend.cann());
-    }
     let run = Run {
         backend,
         data,

@@ -30,6 +30,7 @@ impl Run<'_> {
         }
         let mut reporter = (rank == 0).then(|| self.reporter(device));
         self.team.meet(comm)?;
+        interrupt::steps_begin();
         if let Some(reporter) = &mut reporter {
             reporter.start();
         }

@@ -9,6 +9,7 @@ use crate::comm::Comm;
 use crate::device::RankError;
 use crate::load::{AscendCode, Loaded};
 use crate::pool::Pool;
+use crate::report::Journal;
 use crate::team::Team;
 use ascend_rs_sys::types::{HCCL_ROOT_INFO_BYTES, HcclRootInfo};
 use std::path::PathBuf;
@@ -31,10 +32,15 @@ impl<'a> Backend<'a> {
     ///
     /// # Errors
     /// As [`Session::open`] and [`Objects::new`].
-    pub(crate) fn new(options: &Options, code: &'a AscendCode, team: &Team) -> DiagResult<Self> {
+    pub(crate) fn new(
+        options: &Options,
+        code: &'a AscendCode,
+        team: &Team,
+        journal: &Journal,
+    ) -> DiagResult<Self> {
         let launch = &team.launch;
         let num_devices = launch.first_device + launch.num_local();
-        let session = Session::open(options, code.soc, num_devices, launch.world_size)?;
+        let session = Session::open(options, code.soc, num_devices, launch.world_size, journal)?;
         let objects = Objects::new(&code.program, &code.kernels, code.soc, options.kernel_cache.as_deref())?;
         let manner = Manner {
             eager: options.no_capture || options.profile,

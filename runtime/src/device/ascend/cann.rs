@@ -1,9 +1,12 @@
 //! CANN, opened for this process: libraries, versions, devices.
 
 use crate::cli::Options;
+use crate::metrics::info;
+use crate::report::Journal;
 use ascend_rs_sys::types::*;
 use ascend_rs_sys::{Acl, Aclnn, Error, Hccl, Nnopbase, Search};
 use std::ffi::{CStr, c_char};
+use std::path::Path;
 use titan_ir::ascend::Soc;
 use titan_ir::{Diag, DiagResult};
 
@@ -53,9 +56,14 @@ pub(crate) struct Cann {
     pub(crate) version: Option<String>,
     /// Version of the driver, if CANN says one.
     pub(crate) driver: Option<String>,
-    /// The device's name.
-    pub(crate) soc: String,
+    /// The device's name, once CANN was asked.
+    pub(crate) soc: Option<String>,
+    /// Devices this process sees, once CANN was asked.
+    pub(crate) num_devices: Option<u32>,
 }
+
+/// The file that plays CANN on the host.
+const HOST_CANN: &str = "libhost_cann.so";
 
 impl Cann {
     /// What a report says of it.
@@ -69,14 +77,37 @@ impl Cann {
             "version": self.version,
             "driver": self.driver,
             "soc": self.soc,
+            "num_devices": self.num_devices,
             "libraries": files,
+            "simulated": self.is_simulated(),
         })
+    }
+
+    /// Device, version and library in a line.
+    fn summary(&self) -> String {
+        let soc = self.soc.as_deref().unwrap_or("an unknown device");
+        let version = self.version.as_deref().unwrap_or("of unknown version");
+        let file = self.acl.files().first().map_or(String::new(), |file| format!(" from {}", file.display()));
+        let simulated = if self.is_simulated() { ", simulated by host-cann" } else { "" };
+        format!("Running on {soc} with CANN {version}{file}{simulated}")
+    }
+
+    /// Whether the host plays the devices.
+    fn is_simulated(&self) -> bool {
+        let is_host = |file: &Path| file.canonicalize().is_ok_and(|file| file.ends_with(HOST_CANN));
+        self.acl.files().iter().any(|file| is_host(file))
     }
 }
 
 /// An error of CANN as a finding.
 pub(crate) fn diag(error: &Error) -> Diag {
-    Diag::new(error.code(), error.to_string())
+    let found = Diag::new(error.code(), error.to_string());
+    match error {
+        Error::LibraryNotFound { .. } => {
+            found.help("source CANN's set_env.sh, or say where CANN is with `--cann PATH`")
+        }
+        _ => found,
+    }
 }
 
 /// CANN, initialised until this is dropped.
@@ -84,41 +115,35 @@ pub(crate) fn diag(error: &Error) -> Diag {
 pub(crate) struct Session(&'static Cann);
 
 impl Session {
-    /// Opens CANN and checks that it and its devices are what the artifact was built for.
+    /// Opens CANN and checks that it and its devices are what the artifact was built for; notes what it is as soon as that is known.
     ///
     /// # Errors
     /// T0740 and T0741 for libraries and functions that are missing, T0752 an old CANN, T0753 another device, T0754 too few devices.
-    pub(crate) fn open(options: &Options, soc: &Soc, num_devices: u64, world_size: u64) -> DiagResult<Self> {
-        let search = options.cann.as_deref().map_or_else(Search::from_environment, |path| {
-            // The folder that CANN is installed in will do, too.
-            let inside = path.join("lib64");
-            Search::at(if inside.is_dir() { &inside } else { path })
-        });
-        let acl = Acl::load(&search).map_err(|e| diag(&e))?;
-        let nnopbase = Nnopbase::load(&search, &acl).map_err(|e| diag(&e))?;
-        let aclnn = Aclnn::load(&search, &acl).map_err(|e| diag(&e))?;
-        let load_hccl = || Hccl::load(&search, &acl).map_err(|e| diag(&e));
-        let hccl = (world_size > 1).then(load_hccl).transpose()?;
-        acl.require(ACL_FUNCTIONS).map_err(|e| diag(&e))?;
-        if !options.no_capture && !options.profile {
-            acl.require(CAPTURE_FUNCTIONS).map_err(|e| diag(&e))?;
-        }
-        let version = version(&acl, aclCANNPackageName::ACL_PKG_NAME_CANN);
-        check_version(version.as_deref())?;
-        let driver = version_of_driver(&acl);
+    pub(crate) fn open(
+        options: &Options,
+        soc: &Soc,
+        num_devices: u64,
+        world_size: u64,
+        journal: &Journal,
+    ) -> DiagResult<Self> {
+        let mut cann = load(options, world_size)?;
+        journal.cann(&cann);
+        check_version(cann.version.as_deref())?;
         // SAFETY: no configuration file.
-        match unsafe { acl.aclInit(std::ptr::null()) } {
+        match unsafe { cann.acl.aclInit(std::ptr::null()) } {
             Err(Error::Call { status: REPEATED_INIT, .. }) | Ok(()) => {}
             Err(error) => {
                 let help = "look at the versions of driver and toolkit, and at `npu-smi info`";
                 return Err(diag(&error).help(help));
             }
         }
-        let soc = probe(&acl, soc, num_devices).inspect_err(|_| {
+        let probed = probe(&mut cann);
+        journal.cann(&cann);
+        info(&cann.summary());
+        probed.and_then(|()| check_devices(&cann, soc, num_devices)).inspect_err(|_| {
             // SAFETY: nothing of CANN is in use.
-            let _ = unsafe { acl.aclFinalize() };
+            let _ = unsafe { cann.acl.aclFinalize() };
         })?;
-        let cann = Cann { acl, nnopbase, aclnn, hccl, version, driver, soc };
         Ok(Self(Box::leak(Box::new(cann))))
     }
 
@@ -128,20 +153,58 @@ impl Session {
     }
 }
 
-/// The device's name, if it is the artifact's and there are enough of them.
-fn probe(acl: &Acl, soc: &Soc, num_devices: u64) -> DiagResult<String> {
+/// Where the libraries are looked for.
+fn search(options: &Options) -> DiagResult<Search> {
+    let Some(path) = options.cann.as_deref() else { return Ok(Search::from_environment()) };
+    if !path.exists() {
+        let message = format!("CANN is not found: --cann {} does not exist", path.display());
+        return Err(Diag::new("T0740", message)
+            .help("give the folder CANN is installed in, or leave --cann out and source its set_env.sh"));
+    }
+    // The folder that CANN is installed in will do, too.
+    let inside = path.join("lib64");
+    Ok(Search::at(if inside.is_dir() { &inside } else { path }))
+}
+
+/// Opens the libraries and checks that what is needed is in them.
+fn load(options: &Options, world_size: u64) -> DiagResult<Cann> {
+    let search = search(options)?;
+    let acl = Acl::load(&search).map_err(|e| diag(&e))?;
+    let nnopbase = Nnopbase::load(&search, &acl).map_err(|e| diag(&e))?;
+    let aclnn = Aclnn::load(&search, &acl).map_err(|e| diag(&e))?;
+    let load_hccl = || Hccl::load(&search, &acl).map_err(|e| diag(&e));
+    let hccl = (world_size > 1).then(load_hccl).transpose()?;
+    acl.require(ACL_FUNCTIONS).map_err(|e| diag(&e))?;
+    if !options.no_capture && !options.profile {
+        acl.require(CAPTURE_FUNCTIONS).map_err(|e| diag(&e))?;
+    }
+    let version = version(&acl, aclCANNPackageName::ACL_PKG_NAME_CANN);
+    let driver = version_of_driver(&acl);
+    Ok(Cann { acl, nnopbase, aclnn, hccl, version, driver, soc: None, num_devices: None })
+}
+
+/// Asks for the devices.
+fn probe(cann: &mut Cann) -> DiagResult<()> {
     let mut count = 0;
     // SAFETY: the count is written.
     let name = unsafe {
-        acl.aclrtGetDeviceCount(&mut count).map_err(|e| diag(&e))?;
-        acl.aclrtGetSocName().map_err(|e| diag(&e))?
+        cann.acl.aclrtGetDeviceCount(&mut count).map_err(|e| diag(&e))?;
+        cann.num_devices = Some(count);
+        cann.acl.aclrtGetSocName().map_err(|e| diag(&e))?
     };
     // SAFETY: not null, so a text that lives as long as the process.
-    let name = if name.is_null() { "an unknown device".to_owned() } else { unsafe { text(name) } };
+    cann.soc = (!name.is_null()).then(|| unsafe { text(name) });
+    Ok(())
+}
+
+/// That the devices are the artifact's, and enough.
+fn check_devices(cann: &Cann, soc: &Soc, num_devices: u64) -> DiagResult<()> {
+    let name = cann.soc.as_deref().unwrap_or("an unknown device");
     if name != soc.name {
         let message = format!("the artifact was built for {}, this machine has {name}", soc.name);
         return Err(Diag::new("T0753", message).help(format!("rebuild it with `--target {name}`")));
     }
+    let count = cann.num_devices.unwrap_or_default();
     if u64::from(count) < num_devices {
         let message =
             format!("the ranks of this process need {num_devices} devices, the machine has {count}");
@@ -149,7 +212,7 @@ fn probe(acl: &Acl, soc: &Soc, num_devices: u64) -> DiagResult<String> {
             Diag::new("T0754", message).help("start fewer ranks here, or look at ASCEND_RT_VISIBLE_DEVICES")
         );
     }
-    Ok(name)
+    Ok(())
 }
 
 impl Drop for Session {

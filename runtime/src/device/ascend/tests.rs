@@ -57,8 +57,8 @@ fn cann() -> (tempfile::TempDir, &'static Cann) {
     let acl = Acl::load(&search).unwrap();
     let nnopbase = Nnopbase::load(&search, &acl).unwrap();
     let aclnn = Aclnn::load(&search, &acl).unwrap();
-    let soc = "Ascend910B3".to_owned();
-    let cann = Cann { acl, nnopbase, aclnn, hccl: None, version: None, driver: None, soc };
+    let (soc, num_devices) = (Some("Ascend910B3".to_owned()), Some(1));
+    let cann = Cann { acl, nnopbase, aclnn, hccl: None, version: None, driver: None, soc, num_devices };
     (folder, Box::leak(Box::new(cann)))
 }
 
