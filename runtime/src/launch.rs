@@ -46,6 +46,12 @@ impl Launch {
                 Ok(alone)
             };
         }
+        if options.nodes > 1 && options.world_size.is_some() {
+            return Err(wrong(
+                "--nodes simulates machines in one process, so it does not go with --world-size",
+            )
+            .help("start a process on every machine, with --nproc-per-node and --first-rank"));
+        }
         let (world_size, first_rank, ranks, first_device, address) = match options.world_size {
             Some(world_size) => {
                 let first_rank = options.first_rank.unwrap_or(0);
@@ -73,6 +79,15 @@ impl Launch {
         }
         let rendezvous = address.filter(|_| several).map(|address| Rendezvous { address, timeout });
         Ok(Self { world_size, ranks: first_rank..end, first_device, rendezvous })
+    }
+
+    /// Options about other processes and ranks that were given though there are none.
+    pub(crate) fn without_effect(&self, options: &Options) -> Vec<&'static str> {
+        let idle = [
+            ("--rendezvous", options.rendezvous.is_some() && self.rendezvous.is_none()),
+            ("--rank-table", options.rank_table.is_some() && self.world_size == 1),
+        ];
+        idle.into_iter().filter_map(|(name, is_idle)| is_idle.then_some(name)).collect()
     }
 
     /// Ranks of this process.
@@ -137,6 +152,22 @@ mod tests {
         assert_eq!((run.world_size, run.ranks, run.rendezvous), (8, 4..8, Some(rendezvous)));
         let args = ["--device=ascend", "--world-size=4", "--first-rank=3", "--nproc-per-node=2"];
         assert!(launch(&args, &[]).unwrap_err().message.contains("has none past 3"));
+    }
+
+    #[test]
+    fn options_that_say_nothing_are_named() {
+        let without_effect = |args: &[&str]| {
+            let args = [&["titan-run", "a.titan", "--device=ascend"], args].concat();
+            let options = Options::parse_from(args);
+            Launch::new(&options, |_| None).unwrap().without_effect(&options)
+        };
+        let both = ["--rendezvous=a:1", "--rank-table=t.json"];
+        assert_eq!(without_effect(&both), ["--rendezvous", "--rank-table"]);
+        // HCCL may take the ranks of one process from a table, too.
+        assert_eq!(without_effect(&[&both[..], &["--nproc-per-node=2"]].concat()), ["--rendezvous"]);
+        assert!(without_effect(&[&both[..], &["--world-size=2"]].concat()).is_empty());
+        let diag = launch(&["--device=ascend", "--nodes=2", "--world-size=2"], &[]).unwrap_err();
+        assert!(diag.code == "T0765" && diag.message.starts_with("--nodes simulates"), "{diag}");
     }
 
     #[test]

@@ -17,11 +17,15 @@ pub fn warning(message: &str) {
 }
 
 fn log(level: &str, message: &str) {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let mut out = io::stdout().lock();
     // A closed pipe ends the reader's interest, not the training.
-    let _ = writeln!(out, "[titan] {} - root - {level} - {message}", timestamp(now));
+    let _ = writeln!(out, "[titan] {} - root - {level} - {message}", utc());
     let _ = out.flush();
+}
+
+/// The time as log lines have it, in UTC.
+pub(crate) fn utc() -> String {
+    timestamp(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
 }
 
 /// `YYYY-MM-DD HH:MM:SS,mmm` in UTC. Source of the date: Howard Hinnant, "chrono-compatible low-level date algorithms".

@@ -3,6 +3,7 @@
 use crate::cli::Options;
 use crate::device::ascend::Cann;
 use crate::load::{Code, Loaded};
+use crate::metrics::utc;
 use crate::outputs;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -40,12 +41,23 @@ const FILES: [&str; 5] = [
 ];
 
 /// What is learned on the way.
-#[derive(Debug, Default)]
-pub(crate) struct Journal(Mutex<Map<String, Value>>);
+#[derive(Debug)]
+pub(crate) struct Journal {
+    /// When the run began.
+    start: String,
+    facts: Mutex<Map<String, Value>>,
+    /// The last step that is finished, and its loss.
+    last_step: Mutex<Option<(u64, f32)>>,
+}
 
 impl Journal {
+    /// The journal of a run that begins now.
+    pub(crate) fn new() -> Self {
+        Self { start: utc(), facts: Mutex::default(), last_step: Mutex::default() }
+    }
+
     fn note(&self, key: &str, value: Value) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key.to_owned(), value);
+        self.facts.lock().unwrap_or_else(PoisonError::into_inner).insert(key.to_owned(), value);
     }
 
     /// What the artifact holds.
@@ -53,7 +65,7 @@ impl Journal {
         self.note("manifest", json!(loaded.manifest));
         if let Code::Ascend(code) = &loaded.code {
             self.note("program", summary(&code.program));
-            self.note("kernels", json!(code.kernels.kernels.iter().map(|k| &k.symbol).collect::<Vec<_>>()));
+            self.note("num_kernels", json!(code.kernels.kernels.len()));
         }
     }
 
@@ -62,11 +74,17 @@ impl Journal {
         self.note("cann", cann.facts());
     }
 
-    /// What a rank says at its end.
+    /// A step is finished.
+    pub(crate) fn step(&self, step: u64, loss: f32) {
+        *self.last_step.lock().unwrap_or_else(PoisonError::into_inner) = Some((step, loss));
+    }
+
+    /// What a rank says at its end; ranks end in any order.
     pub(crate) fn rank(&self, facts: Value) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(ranks) = all.entry("ranks").or_insert_with(|| json!([])).as_array_mut() {
             ranks.push(facts);
+            ranks.sort_by_key(|facts| facts["rank"].as_u64());
         }
     }
 
@@ -75,10 +93,15 @@ impl Journal {
     /// # Errors
     /// T0768 when it cannot be written.
     pub(crate) fn write(&self, path: &Path, options: &Options, failure: Option<&Diag>) -> DiagResult<()> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut all = self.facts.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let last_step = *self.last_step.lock().unwrap_or_else(PoisonError::into_inner);
+        let artifact = std::path::absolute(&options.artifact).unwrap_or_else(|_| options.artifact.clone());
+        all.insert("time".to_owned(), json!({ "start": self.start, "end": utc() }));
+        all.insert("finished_steps".to_owned(), json!(last_step.map_or(0, |(step, _)| step)));
+        all.insert("last_loss".to_owned(), json!(last_step.map(|(_, loss)| loss)));
         all.insert("titan_run".to_owned(), json!(env!("CARGO_PKG_VERSION")));
         all.insert("arguments".to_owned(), json!(env::args().collect::<Vec<_>>()));
-        all.insert("artifact".to_owned(), json!(options.artifact.display().to_string()));
+        all.insert("artifact".to_owned(), json!(artifact.display().to_string()));
         all.insert("environment".to_owned(), json!(variables()));
         all.insert("machine".to_owned(), machine());
         all.insert("error".to_owned(), failure.map_or(Value::Null, error));
@@ -110,7 +133,9 @@ fn machine() -> Value {
     let model =
         cpu.lines().find(|line| line.starts_with("model name")).and_then(|line| line.split_once(": "));
     let files = FILES.iter().filter_map(|&path| Some((path, fs::read_to_string(path).ok()?)));
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").ok();
     json!({
+        "host": host.as_deref().map(str::trim),
         "cpu": model.map(|(_, model)| model),
         "num_cpus": crate::placement::allowed_cpus().len(),
         "memory_bytes": crate::memory::machine_bytes(),

@@ -227,5 +227,6 @@ fn what_the_device_compiler_says_is_passed_on() {
     }
     let missing = folder.run_with(BUILD, "./missing");
     assert!(missing.code == 1 && missing.stderr.contains("error[T0540]"), "{}", missing.stderr);
+    assert!(missing.stderr.contains("help: TITAN_BISHENGIR names it"), "{}", missing.stderr);
     assert_eq!(folder.files(), ["a.toml", "compiler"]);
 }

@@ -40,7 +40,8 @@ impl DeviceCompiler {
     /// As [`DeviceCompiler::at`].
     pub fn find() -> Option<DiagResult<Self>> {
         if let Some(path) = std::env::var_os(VARIABLE).filter(|value| !value.is_empty()) {
-            return Some(Self::at(Path::new(&path)));
+            let help = format!("{VARIABLE} names it: correct that, or unset it");
+            return Some(Self::at(Path::new(&path)).map_err(|diag| diag.help(help)));
         }
         in_path(PROGRAM).map(|path| Self::at(&path))
     }

@@ -24,7 +24,7 @@ use titan_ir::{Diag, DiagResult};
 /// # Errors
 /// What the user can mend, of the first rank that failed.
 pub fn run(options: &Options) -> DiagResult<()> {
-    let journal = Journal::default();
+    let journal = Journal::new();
     let result = run_ranks(options, &journal);
     let Some(path) = &options.report else { return result };
     let written = journal.write(path, options, result.as_ref().err());
@@ -39,6 +39,9 @@ pub fn run(options: &Options) -> DiagResult<()> {
 
 fn run_ranks(options: &Options, journal: &Journal) -> DiagResult<()> {
     let launch = Launch::new(options, |name| std::env::var(name).ok())?;
+    for name in launch.without_effect(options) {
+        warning(&format!("{name} has no effect: this process has all ranks of the run"));
+    }
     let loaded = load(&options.artifact, launch.world_size, options.device)?;
     journal.artifact(&loaded);
     let steps = check_steps(options, &loaded)?;

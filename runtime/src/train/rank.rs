@@ -97,8 +97,11 @@ impl Run<'_> {
                 Err(StepError::Ended(error)) => return Err(error),
                 Err(StepError::NotFinite(at)) => return Err(self.explain(comm, device, host, step, at)?),
             }
+            let [loss, grad_norm, lr] = device.outputs();
+            if comm.rank == 0 {
+                self.journal.step(step, loss);
+            }
             if let Some(reporter) = reporter {
-                let [loss, grad_norm, lr] = device.outputs();
                 reporter.step(step, loss, grad_norm, lr).map_err(|e| {
                     let path = self.options.metrics_json.clone().unwrap_or_default();
                     outputs::unwritable("T0704", "--metrics-json", &path, &e)

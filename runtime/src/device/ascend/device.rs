@@ -92,11 +92,13 @@ impl Device for Ascend<'_> {
             json!({ "name": name, "calls": count, "most_workspace_bytes": most, "planned_anew": one_shot })
         });
         let free = arena::free_bytes(&self.context);
+        let num_graphs = self.graphs.iter().flatten().flatten().count();
         json!({
             "rank": self.context.rank,
             "device": self.context.device,
             "last_call": self.context.last_place(),
-            "num_graphs": self.graphs.iter().flatten().flatten().count(),
+            "captured": num_graphs > 0,
+            "num_graphs": num_graphs,
             "free_bytes": free.map(|(free, _)| free),
             "total_bytes": free.map(|(_, total)| total),
             "operators": operators.collect::<Vec<_>>(),
