@@ -104,7 +104,8 @@ fn warn_of_schedule(values: &Values, diags: &mut Diags) {
 /// Keys of one kind of device, changed for another.
 fn warn_of_device_keys(values: &Values, diags: &mut Diags) {
     let target: String = values.read("titan.target");
-    if target.starts_with("Ascend") {
+    // A target that is misspelled is refused, and tells nothing.
+    if target.starts_with("Ascend") || diags.has_errors() {
         return;
     }
     let defaults = Values::defaults();

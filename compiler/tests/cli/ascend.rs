@@ -96,6 +96,13 @@ fn a_program_call_by_call() {
 }
 
 #[test]
+fn who_lacks_a_plan_is_told_how_to_build_for_the_same_device() {
+    let asked = built("").run("inspect a.titan --plan 3").stderr;
+    let wanted = "--target Ascend910B3 --ascend-kernels fused --titan.world_size 3";
+    assert!(asked.contains(wanted), "no `{wanted}` in\n{asked}");
+}
+
+#[test]
 fn scripts_get_json() {
     let folder = built("--training.global_batch_size 8");
     let json: serde_json::Value = serde_json::from_str(&folder.run("inspect a.titan --json").stdout).unwrap();

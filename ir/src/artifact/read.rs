@@ -84,11 +84,23 @@ impl<'a> Artifact<'a> {
                 format!("this artifact has no plan for {world_size} {ranks}, only for {}", sizes.join(", ")),
             )
             .help(format!(
-                "rebuild it: titanc build {} --titan.world_size {world_size}",
+                "rebuild it: titanc build {}{} --titan.world_size {world_size}",
                 self.manifest.run.config_file.as_deref().unwrap_or("CONFIG.toml"),
+                self.device_options(),
             )));
         }
         self.decode(&plan_section(world_size))
+    }
+
+    /// What a command line needs to build for the same Ascend device again.
+    fn device_options(&self) -> String {
+        let target = &self.manifest.target.name;
+        if !target.starts_with("Ascend") {
+            return String::new();
+        }
+        let kernels = self.manifest.config["titan"]["ascend_kernels"].as_str();
+        let kernels = kernels.map(|style| format!(" --ascend-kernels {style}")).unwrap_or_default();
+        format!(" --target {target}{kernels}")
     }
 
     /// The Ascend program for a number of ranks for which [`Artifact::plan`] gives a plan.

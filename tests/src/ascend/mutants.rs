@@ -226,10 +226,18 @@ fn run_processes(work: &Work, whole: &Run) -> Option<String> {
     (bits != whole.bits()).then(|| "the numbers differ".to_owned())
 }
 
-/// What a program said last went wrong: the code of its error and the words that tell most.
+/// Characters of an error that are shown.
+const LONGEST: usize = 150;
+
+/// What a program said went wrong.
 fn first_error(text: &str) -> String {
     let line = text.lines().find(|line| line.starts_with("error") || line.contains("panicked"));
     let at = line.and_then(|line| text.find(line)).unwrap_or(0);
-    let words: Vec<&str> = text[at..].lines().take_while(|line| !line.starts_with("  ")).collect();
-    words.join(" ").chars().take(260).collect()
+    let mut lines = text[at..].lines();
+    let first = lines.next().unwrap_or("failed silently");
+    // What a thread that panicked has to say is in the next line.
+    let said = if first.contains("panicked") { lines.next().unwrap_or(first) } else { first };
+    // The end tells who and what.
+    let tail = said.chars().count().saturating_sub(LONGEST);
+    if tail == 0 { said.to_owned() } else { format!("... {}", said.chars().skip(tail).collect::<String>()) }
 }

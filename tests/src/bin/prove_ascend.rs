@@ -10,6 +10,10 @@ const STEPS: u64 = 10;
 const NUM_SEEDS: u64 = 50;
 
 fn main() {
+    if std::env::args().len() > 1 {
+        eprintln!("prove_ascend takes no arguments: it runs for some minutes and says what it compared");
+        std::process::exit(2);
+    }
     let say = &mut |line: &str| println!("{line}");
     println!("Losses and gradient norms of {STEPS} steps, beside the CPU's: largest relative difference");
     println!("{AGREES_HEADER}");

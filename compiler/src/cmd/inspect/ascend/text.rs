@@ -39,26 +39,29 @@ pub(in super::super) fn program_text(summary: &Summary) -> String {
     }
     let _ = writeln!(
         text,
-        "  kernels:   {} of {} in the plan are operators",
+        "  kernels:   {} of {} launches in the plan run as operators",
         grouped(summary.num_launches_as_operators),
-        plural(summary.num_launches, "fused kernel"),
+        grouped(summary.num_launches),
     );
     for unfit in &summary.as_operators {
-        let _ = writeln!(text, "             {}: {}", plural(unfit.num_kernels, "kernel"), unfit.reason);
+        let kernels = plural(unfit.num_kernels, "different kernel");
+        let _ = writeln!(text, "             {kernels}: {}", unfit.reason);
     }
-    for graph in &summary.graphs {
+    for (i, graph) in summary.graphs.iter().enumerate() {
         let guard = if graph.guard.is_empty() {
             String::new()
         } else {
             format!(", then guard {}", graph.guard.join(" "))
         };
         let calls = plural(graph.num_submissions as u64, "call");
-        let _ = writeln!(text, "  graph:     {} x {}, {calls}{guard}", graph.segment, graph.repeat);
+        let part = 1 + summary.graphs[..i].iter().filter(|g| g.segment == graph.segment).count();
+        let _ =
+            writeln!(text, "  graph:     {} x {}, part {part}: {calls}{guard}", graph.segment, graph.repeat);
     }
     let budget = &summary.budget;
     let _ = writeln!(
         text,
-        "  budget:    at most {} of {MAX_STREAMS} streams, {} of {MAX_EVENTS} events, {} tasks in a queue of {QUEUE_TASKS}",
+        "  budget:    at most {} of {MAX_STREAMS} streams, {} of {MAX_EVENTS} events, at most {} tasks of one stream (one more stream per {QUEUE_TASKS})",
         grouped(budget.num_streams),
         grouped(budget.num_events),
         grouped(budget.longest_queue),
@@ -99,7 +102,7 @@ fn estimate_text(text: &mut String, estimate: &Estimate) {
     );
     let _ = writeln!(
         text,
-        "             cube {:.1} ms, memory {:.1} ms, collectives {:.1} ms of which {:.1} ms are not hidden",
+        "             calls bound by the cube {:.1} ms, by memory {:.1} ms; collectives {:.1} ms, of which {:.1} ms are not hidden",
         estimate.cube_ms, estimate.memory_ms, estimate.collective_ms, estimate.exposed_ms,
     );
     for segment in &estimate.segments {
