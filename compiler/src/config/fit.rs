@@ -46,6 +46,7 @@ impl Fitting<'_> {
     fn integer(&mut self, value: i64, raw: &Raw) -> Option<Value> {
         let expected = match self.key.check {
             Check::Min(min) if value < min => format!("at least {min}"),
+            Check::Within(min, max) if !(min..=max).contains(&value) => format!("from {min} to {max}"),
             Check::MinusOneOr(min) if value != -1 && value < min => format!("-1 or at least {min}"),
             _ => return Some(Value::Int(value)),
         };
@@ -53,7 +54,7 @@ impl Fitting<'_> {
     }
 
     fn count(&mut self, value: i64, raw: &Raw) -> Option<Value> {
-        if value < 0 && !matches!(self.key.check, Check::Min(_)) {
+        if value < 0 && !matches!(self.key.check, Check::Min(_) | Check::Within(..)) {
             return self.out_of_range("at least 0", raw);
         }
         self.integer(value, raw)

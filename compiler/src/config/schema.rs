@@ -32,6 +32,8 @@ pub enum Check {
     Any,
     /// Integers from here on.
     Min(i64),
+    /// Integers from here to there.
+    Within(i64, i64),
     /// -1, or integers from here on.
     MinusOneOr(i64),
     /// Floats above zero, infinity included.

@@ -6,7 +6,7 @@ use super::choices::{
     AcMode, AscendKernels, DecayType, OptimizerName, Precision, ReducePrecision, ReshardPolicy, SelectiveAc,
 };
 use super::schema::Check::{
-    Any, BelowOne, Fraction, Min, MinusOneOr, NameOf, NotNegative, OneOf, Positive, Text,
+    Any, BelowOne, Fraction, Min, MinusOneOr, NameOf, NotNegative, OneOf, Positive, Text, Within,
 };
 use super::schema::Support::{AtRest, Observes, Refused, RefusedValue, Used};
 use super::schema::{Key, sections};
@@ -330,7 +330,7 @@ sections! {
         world_size: Option<u64> = (), Min(1), Used, "The one number of ranks to plan for, in place of titan.ranks.";
         target: String = "cpu", NameOf(TARGETS), Used, "Device to compile for; cpu: the widest of this machine.";
         ascend_kernels: AscendKernels = "fused", Any, Used, "What computes on Ascend: the vendor's operators, or generated kernels too.";
-        ascend_workspace_mib: Option<u64> = (), Min(1), Used, "Workspace of operators on Ascend devices; None: a bound from their shapes.";
+        ascend_workspace_mib: Option<u64> = (), Within(1, 1 << 20), Used, "Workspace of operators on Ascend devices; None: a bound from their shapes.";
         memory_gib: Option<f64> = (), Positive, Used, "Memory of a rank, which a plan must fit; None: that of the device, and only reported.";
         bucket_mib: Option<u64> = (), Min(1), Used, "Size collectives are bucketed to; None: one bucket per block.";
         keep_ir: bool = false, Any, Used, "Keeps the IR text in the artifact.";

@@ -45,7 +45,7 @@ pub struct Unfit {
 impl DevicePlanner {
     /// Nothing lowered yet.
     pub fn new(config: &Config, soc: &'static Soc) -> Self {
-        let workspace_bytes = config.titan.ascend_workspace_mib.map(|mib| mib.saturating_mul(MIB));
+        let workspace_bytes = config.titan.ascend_workspace_mib.map(|mib| mib * MIB);
         Self { workspace_bytes, ..Self::of_word(config.titan.ascend_kernels.word(), soc) }
     }
 

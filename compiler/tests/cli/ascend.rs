@@ -151,6 +151,9 @@ fn the_workspace_is_that_of_the_key() {
     let folder = built("--titan.ascend_workspace_mib 512 --titan.world_size 1");
     let json: serde_json::Value = serde_json::from_str(&folder.run("inspect a.titan --json").stdout).unwrap();
     assert_eq!(json["plans"][0]["ascend"]["workspace_bytes"], serde_json::json!([512 << 20]));
+    let huge = folder.run(&format!("{BUILD} --titan.ascend_workspace_mib 17592186044416"));
+    assert_eq!(huge.code, 1);
+    assert!(huge.stderr.contains("from 1 to 1048576"), "{}", huge.stderr);
 }
 
 /// With less memory than HCCL's buffers alone take nothing helps; with a little more, the advice does.

@@ -21,10 +21,12 @@ pub struct Search {
 impl Search {
     /// Only `path`: a folder of libraries, or one file that is all of them.
     pub fn at(path: &Path) -> Self {
+        // The dynamic loader would look for a bare name elsewhere.
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         if path.is_file() {
-            Self { file: Some(path.to_owned()), ..Self::default() }
+            Self { file: Some(path), ..Self::default() }
         } else {
-            Self { folders: vec![(path.to_owned(), String::new())], ..Self::default() }
+            Self { folders: vec![(path, String::new())], ..Self::default() }
         }
     }
 

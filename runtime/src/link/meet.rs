@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::io;
 use std::net::{TcpListener, TcpStream, ToSocketAddrs};
 use std::ops::Range;
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use titan_ir::{Diag, DiagResult};
 
@@ -53,6 +54,7 @@ pub(super) fn listen(rendezvous: &Rendezvous, hello: &Hello) -> DiagResult<Vec<P
         in_words(&(hello.ranks.end..hello.world_size))
     ));
     let start = Instant::now();
+    let (arrived, arrivals) = mpsc::channel();
     let mut peers: Vec<Peer> = Vec::new();
     loop {
         let missing = missing_ranks(hello, &peers);
@@ -60,7 +62,16 @@ pub(super) fn listen(rendezvous: &Rendezvous, hello: &Hello) -> DiagResult<Vec<P
             break;
         }
         match listener.accept() {
-            Ok((stream, from)) => match greet(stream, rendezvous.timeout) {
+            // In a thread of its own: one who says nothing keeps nobody waiting.
+            Ok((stream, from)) => {
+                let (arrived, timeout) = (arrived.clone(), rendezvous.timeout);
+                std::thread::spawn(move || arrived.send((from, greet(stream, timeout))));
+            }
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => std::thread::sleep(Duration::from_millis(20)),
+            Err(e) => return Err(failed(rendezvous, e)),
+        }
+        for (from, greeting) in arrivals.try_iter() {
+            match greeting {
                 Ok((mut stream, theirs)) => match disagreement(hello, &peers, &theirs) {
                     None => peers.push(Peer { ranks: theirs.ranks, stream }),
                     Some(why) => {
@@ -71,9 +82,7 @@ pub(super) fn listen(rendezvous: &Rendezvous, hello: &Hello) -> DiagResult<Vec<P
                 },
                 // A stranger is no reason to give up.
                 Err(e) => warning(&format!("somebody at {from} is not of this run: {e}")),
-            },
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => std::thread::sleep(Duration::from_millis(20)),
-            Err(e) => return Err(failed(rendezvous, e)),
+            }
         }
         if start.elapsed() > rendezvous.timeout {
             let missing: Vec<String> = missing.iter().map(u64::to_string).collect();
