@@ -122,3 +122,25 @@ fn those_who_do_not_come_are_named() {
     assert_eq!(alone[0].code, "T0762");
     assert!(alone[0].message.contains("rank 0 is not there after 1 s"), "{}", alone[0]);
 }
+
+/// With one thread to hear them all, the silent ones would use up the time, 2 seconds each.
+#[test]
+fn those_who_say_nothing_keep_nobody_waiting() {
+    let rendezvous = rendezvous(2);
+    std::thread::scope(|scope| {
+        let center = scope.spawn(|| Link::new(&rendezvous, &hello(0..3), &world(3)).map(drop));
+        let silent: Vec<_> = (0..4)
+            .map(|_| {
+                loop {
+                    match std::net::TcpStream::connect(&rendezvous.address) {
+                        Ok(stream) => break stream,
+                        Err(_) => std::thread::sleep(Duration::from_millis(10)),
+                    }
+                }
+            })
+            .collect();
+        let last = Link::new(&rendezvous, &hello(3..4), &world(1)).map(drop);
+        assert_eq!((center.join().unwrap(), last), (Ok(()), Ok(())));
+        drop(silent);
+    });
+}
