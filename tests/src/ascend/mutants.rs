@@ -219,11 +219,8 @@ fn run_processes(work: &Work, whole: &Run) -> Option<String> {
     if let Some(failed) = outputs.iter().find(|output| !output.status.success()) {
         return Some(first_error(&stderr(failed)));
     }
-    let bits: Vec<_> = read_metrics(&work.path("process-0.jsonl"))
-        .iter()
-        .map(|s| [s.loss.to_bits(), s.grad_norm.to_bits()])
-        .collect();
-    (bits != whole.bits()).then(|| "the numbers differ".to_owned())
+    let steps = read_metrics(&work.path("process-0.jsonl"));
+    (super::bits(&steps) != whole.bits()).then(|| "the numbers differ".to_owned())
 }
 
 /// Characters of an error that are shown.

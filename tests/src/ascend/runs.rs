@@ -65,7 +65,7 @@ impl Run {
 
     /// Losses and gradient norms, bit for bit.
     pub fn bits(&self) -> Vec<[u64; 2]> {
-        self.steps.iter().map(|s| [s.loss.to_bits(), s.grad_norm.to_bits()]).collect()
+        super::bits(&self.steps)
     }
 }
 
